@@ -157,7 +157,7 @@ impl KernelConfig {
     }
 
     /// What is simulated beside the rest. Of EEVDF's kernel all that 6.18 has; of those before only that ticks have a phase: whom
-    /// lag and slices belong to is EEVDF's own, `dice` came with 6.18, and `scan` with 5.19, after the papers' kernels.
+    /// lag and slices belong to is EEVDF's own, `random-newidle-balance` came with 6.18, and `sis-util` with 5.19, after the papers' kernels.
     #[must_use]
     pub fn mechanisms(&self) -> Mechanisms {
         let usual = || match self.fair {
@@ -324,9 +324,9 @@ mod tests {
     fn a_kernel_has_what_linux_has_with_its_scheduler_unless_it_is_left_out() {
         let eevdf = KernelConfig::default();
         assert!(Mechanism::ALL.iter().all(|&one| eevdf.mechanisms().has(one)));
-        let without = Mechanisms::from(vec![Mechanism::Dice]);
+        let without = Mechanisms::from(vec![Mechanism::RandomNewidleBalance]);
         let some = KernelConfig { without, ..KernelConfig::default() }.mechanisms();
-        assert!(!some.has(Mechanism::Dice) && some.has(Mechanism::Scan));
+        assert!(!some.has(Mechanism::RandomNewidleBalance) && some.has(Mechanism::SisUtil));
         let cfs = KernelConfig { fair: FairScheduler::Cfs, ..KernelConfig::default() };
         assert_eq!(Vec::from(cfs.mechanisms()), [Mechanism::TickPhase]);
         assert!(KernelConfig::plain().mechanisms().is_empty());

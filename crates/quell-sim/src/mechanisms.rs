@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// Whoever should give way lazily does so when the next interrupt on its CPU returns, whatever that was for; not only at the
+    /// A thread that is to be preempted lazily is preempted when the next interrupt on its CPU returns, whatever that was for; not only at the
     /// next tick (`TIF_NEED_RESCHED_LAZY` is looked at on every return to user space).
-    Returns,
+    LazyReschedOnIrq,
     /// A thread or group that wakes up before its debt is waited off keeps what it has gained since the running one was charged last:
     /// that one is charged only afterwards (`requeue_delayed_entity` comes without `update_curr`).
-    Unsettled,
+    DelayedRequeueBeforeCharge,
     /// A slice's protection begins when another entity is picked, not whenever a CPU picks: a group whose threads take turns, and
     /// a thread that goes on, keep what they had (`set_next_entity` is called only for what changes).
-    Protection,
+    SliceProtectionAtPick,
     /// A CPU that goes idle looks for work to pull as often as that was of use lately, at random (`NI_RANDOM`).
-    Dice,
+    RandomNewidleBalance,
     /// A wake-up looks at fewer CPUs the busier they were lately, at none from 85 % on; and at the one where the thread ran
     /// before the last (`SIS_UTIL`, `recent_used_cpu`).
-    Scan,
+    SisUtil,
     /// Ticks come at a random phase against the scene's beginning.
     TickPhase,
 }
@@ -41,11 +41,11 @@ pub struct Mechanisms(u32);
 impl Mechanism {
     /// All.
     pub const ALL: [Mechanism; 6] = [
-        Mechanism::Returns,
-        Mechanism::Unsettled,
-        Mechanism::Protection,
-        Mechanism::Dice,
-        Mechanism::Scan,
+        Mechanism::LazyReschedOnIrq,
+        Mechanism::DelayedRequeueBeforeCharge,
+        Mechanism::SliceProtectionAtPick,
+        Mechanism::RandomNewidleBalance,
+        Mechanism::SisUtil,
         Mechanism::TickPhase,
     ];
 
@@ -53,11 +53,11 @@ impl Mechanism {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Mechanism::Returns => "returns",
-            Mechanism::Unsettled => "unsettled",
-            Mechanism::Protection => "protection",
-            Mechanism::Dice => "dice",
-            Mechanism::Scan => "scan",
+            Mechanism::LazyReschedOnIrq => "lazy-resched-on-irq",
+            Mechanism::DelayedRequeueBeforeCharge => "delayed-requeue-before-charge",
+            Mechanism::SliceProtectionAtPick => "slice-protection-at-pick",
+            Mechanism::RandomNewidleBalance => "random-newidle-balance",
+            Mechanism::SisUtil => "sis-util",
             Mechanism::TickPhase => "tick-phase",
         }
     }
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn a_list_of_mechanisms_has_those_and_no_others() {
-        let some = Mechanisms::from(vec![Mechanism::Dice, Mechanism::Returns]);
+        let some = Mechanisms::from(vec![Mechanism::RandomNewidleBalance, Mechanism::LazyReschedOnIrq]);
         let has = Mechanism::ALL.map(|one| some.has(one));
         assert_eq!(has, [true, false, false, true, false, false]);
-        assert_eq!(Vec::from(some), [Mechanism::Returns, Mechanism::Dice]);
+        assert_eq!(Vec::from(some), [Mechanism::LazyReschedOnIrq, Mechanism::RandomNewidleBalance]);
         let names = serde_json::to_value(Mechanism::ALL).unwrap();
         assert_eq!(names, serde_json::json!(Mechanism::ALL.map(Mechanism::name)));
     }

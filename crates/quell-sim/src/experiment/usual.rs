@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn what_is_none_of_them_is_refused_with_their_names() {
-        let error = leave_out(&["dice".into(), "cards".into()]).unwrap_err();
+        let error = leave_out(&["random-newidle-balance".into(), "cards".into()]).unwrap_err();
         assert!(error.contains("'cards'") && error.contains("tick-phase, decaying-loads"), "{error}");
         assert_eq!(usual_kernel(), KernelConfig::default());
     }

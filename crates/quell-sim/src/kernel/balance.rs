@@ -47,7 +47,7 @@ impl Kernel {
             if self.cpus[cpu].mean_idle < spent {
                 return false;
             }
-            if self.has(Mechanism::Dice) {
+            if self.has(Mechanism::RandomNewidleBalance) {
                 if self.pulls_by_chance(cpu, at, domain) {
                     return true;
                 }
@@ -140,7 +140,7 @@ impl Kernel {
 
     /// Pulls threads here from the busiest other part of a domain, if it has too many. Returns how many.
     fn balance(&mut self, cpu: usize, at: usize, domain: usize, reason: Reason) -> usize {
-        if reason != Reason::NewlyIdle && self.has(Mechanism::Scan) {
+        if reason != Reason::NewlyIdle && self.has(Mechanism::SisUtil) {
             self.budget_scans(domain);
         }
         let id = CpuId(cpu as u32);

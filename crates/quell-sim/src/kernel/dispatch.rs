@@ -79,7 +79,7 @@ impl Kernel {
                 self.exhaust_budget(task);
             }
             let group = self.task(task).group;
-            if !self.has(Mechanism::Protection) {
+            if !self.has(Mechanism::SliceProtectionAtPick) {
                 self.fair_end(group, cpu);
             }
             if self.is_fair(task) {
@@ -90,7 +90,7 @@ impl Kernel {
         if next.is_none() && self.balance_before_idling(cpu) {
             next = self.pick(cpu);
         }
-        if self.has(Mechanism::Protection) {
+        if self.has(Mechanism::SliceProtectionAtPick) {
             self.fair_pass(cpu, previous, next.filter(|&task| self.is_fair(task)));
         } else if let Some(task) = next.filter(|&task| self.is_fair(task)) {
             self.fair_begin(task);
@@ -168,7 +168,7 @@ impl Kernel {
             self.rest(task, cpu);
         }
         self.trace_begin(cpu);
-        if self.has(Mechanism::Scan) {
+        if self.has(Mechanism::SisUtil) {
             self.note_use(cpu);
         }
         let costs = self.config.costs;

@@ -108,7 +108,7 @@ impl Kernel {
             room.cpus += 1;
             room.idle += u64::from(tasks == 0);
             room.tasks += tasks;
-            room.used += if self.has(Mechanism::Scan) { self.use_of(cpu) } else { f64::from(u8::from(tasks > 0)) };
+            room.used += if self.has(Mechanism::SisUtil) { self.use_of(cpu) } else { f64::from(u8::from(tasks > 0)) };
             room.load += self.load_of(cpu);
         }
         room

@@ -33,7 +33,7 @@ impl Kernel {
             _ => previous,
         };
         match self.config.idle_search {
-            IdleSearch::Whole if self.has(Mechanism::Scan) => self.scanned_idle(task, previous, target),
+            IdleSearch::Whole if self.has(Mechanism::SisUtil) => self.scanned_idle(task, previous, target),
             IdleSearch::Whole => self.idle_sibling(task, previous, target),
             IdleSearch::Proportional => self.near_idle(task, previous, target, waker.unwrap_or(previous)),
         }

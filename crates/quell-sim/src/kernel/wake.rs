@@ -35,7 +35,7 @@ impl Kernel {
         let is_new = self.task(task).cpu == usize::MAX;
         let delayed = self.tree.entities[self.task(task).entity].delayed;
         let cpu = if delayed && self.is_fair(task) { self.task(task).cpu } else { self.choose_cpu(task, waker) };
-        let later = self.has(Mechanism::Unsettled) && self.is_fair(task) && {
+        let later = self.has(Mechanism::DelayedRequeueBeforeCharge) && self.is_fair(task) && {
             let seen = self.task(task);
             self.tree.is_delayed(seen.entity, self.queue_of(seen.group, cpu))
         };
@@ -45,7 +45,7 @@ impl Kernel {
         self.put_on(task, cpu, if is_new { Arrival::New } else { Arrival::WakeUp });
         self.account(cpu);
         self.preempt_if_due(task, cpu, waker == Some(cpu));
-        if let Some(waker) = waker.filter(|&waker| self.cpus[waker].lazy && self.has(Mechanism::Returns)) {
+        if let Some(waker) = waker.filter(|&waker| self.cpus[waker].lazy && self.has(Mechanism::LazyReschedOnIrq)) {
             self.reschedule(waker);
         }
     }

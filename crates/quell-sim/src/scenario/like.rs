@@ -56,12 +56,12 @@ mod tests {
     #[test]
     fn a_scene_is_set_like_a_kernel_and_its_own_keys_come_first() {
         let plain = kernel("like = \"lab-6.18\"", &[]).unwrap();
-        assert!(plain.mechanisms().has(Mechanism::Dice) && plain.interrupts == Interrupts::LastCpu);
+        assert!(plain.mechanisms().has(Mechanism::RandomNewidleBalance) && plain.interrupts == Interrupts::LastCpu);
         assert!(plain.costs.tick > KernelConfig::default().costs.tick);
         let own = "like = \"lab-6.18\", interrupts = \"elsewhere\", costs = { tick = \"9us\" }";
         let own = kernel(own, &["kernel.mechanisms=[]"]).unwrap();
         assert_eq!((own.interrupts, own.costs.tick), (Interrupts::Elsewhere, Nanos::from_micros(9)));
-        assert_eq!((own.costs.wake_up, own.mechanisms().has(Mechanism::Dice)), (plain.costs.wake_up, false));
+        assert_eq!((own.costs.wake_up, own.mechanisms().has(Mechanism::RandomNewidleBalance)), (plain.costs.wake_up, false));
         assert_eq!(kernel("tick = \"4ms\"", &["kernel.like=lab-6.18"]).unwrap().costs, plain.costs);
     }
 

@@ -83,8 +83,8 @@ pub struct Arguments {
     /// Run with another value of an assumption, as in --assume between=1000 (see --list)
     #[arg(long, value_name = "NAME=VALUE")]
     assume: Vec<String>,
-    /// Leave mechanisms out of the simulated kernel, to see which rows they change: returns, unsettled, protection, dice, scan,
-    /// tick-phase, decaying-loads
+    /// Leave mechanisms out of the simulated kernel, to find out which rows they change: lazy-resched-on-irq,
+    /// delayed-requeue-before-charge, slice-protection-at-pick, random-newidle-balance, sis-util, tick-phase, decaying-loads
     #[arg(long, value_name = "NAME,…", num_args = 1.., require_equals = true, value_delimiter = ',')]
     without: Vec<String>,
     /// Runs with other random numbers
