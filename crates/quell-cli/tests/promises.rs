@@ -184,7 +184,10 @@ fn a_pipeline_checks_for_another_machine() {
                 cpus = 7\nmatch = [{ pid = 4194303 }]\n";
     std::fs::write(scene.path().join("q.toml"), text).unwrap();
     let check = |more: &[&str]| quell(scene.path(), &[&["check", "q.toml"], more].concat());
-    for machine in [&["--cpus", "8"][..], &["--topology", "caladan"], &["--topology", "1x4x2"]] {
+    let scenario = "machine = { cores = 4, threads = 2, scheduler = \"quell\" }\n";
+    std::fs::write(scene.path().join("s.toml"), scenario).unwrap();
+    std::fs::write(scene.path().join("named.toml"), "machine = \"caladan\"\n").unwrap();
+    for machine in [&["--cpus", "8"][..], &["--topology", "s.toml"], &["--topology", "1x4x2"]] {
         let offline = check(&[&["--offline"], machine].concat());
         assert_eq!(offline.status.code(), Some(0), "{machine:?}: {}", said(&offline));
         assert!(said(&offline).contains("warning: where Quell's own scheduler can be loaded: workload 'web'"));
@@ -192,8 +195,12 @@ fn a_pipeline_checks_for_another_machine() {
     let small = check(&["--offline", "--cpus", "4"]);
     assert!(small.status.code() == Some(1) && said(&small).contains("7 guaranteed CPUs"), "{}", said(&small));
     assert_eq!(check(&["--offline"]).status.code(), Some(2), "for which machine?");
-    let unknown = check(&["--offline", "--topology", "caladam"]);
-    assert!(unknown.status.code() == Some(1) && said(&unknown).contains("caladan"), "{}", said(&unknown));
+    for (topology, says) in
+        [("caladan", "such as 2x16x2; or a scenario's file"), ("named.toml", "'caladan' is the laboratory's")]
+    {
+        let unknown = check(&["--offline", "--topology", topology]);
+        assert!(unknown.status.code() == Some(1) && said(&unknown).contains(says), "{}", said(&unknown));
+    }
 }
 
 #[test]

@@ -9,7 +9,10 @@ fn holds(name: &str, page: &str) {
         std::fs::write(&path, page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "docs/reference/{name} is behind: QUELL_WRITE=1 cargo test -p quell-policy --test reference");
+    assert!(
+        written == page,
+        "docs/reference/{name} is behind: QUELL_WRITE=1 cargo test -p quell-policy --test reference"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, Severity, Start};
 use quell_agent::run::check;
@@ -181,8 +181,12 @@ fn shape_of(file: &Path) -> Result<Arc<Topology>> {
     let machine = scenario.get("machine").cloned();
     let mut machine =
         machine.with_context(|| format!("--topology: {} has no machine, as a scenario has", file.display()))?;
-    if let Some(table) = machine.as_table_mut() {
-        table.remove("scheduler");
+    match &mut machine {
+        toml::Value::Table(table) => _ = table.remove("scheduler"),
+        toml::Value::String(name) => {
+            bail!("--topology: the machine '{name}' is the laboratory's: give its shape, such as 2x16x2")
+        }
+        _ => {}
     }
     let at = || format!("--topology: the machine in {}", file.display());
     let shape: Shape = machine.try_into().with_context(at)?;

@@ -61,7 +61,10 @@ mod tests {
         let own = "like = \"lab-6.18\", interrupts = \"elsewhere\", costs = { tick = \"9us\" }";
         let own = kernel(own, &["kernel.mechanisms=[]"]).unwrap();
         assert_eq!((own.interrupts, own.costs.tick), (Interrupts::Elsewhere, Nanos::from_micros(9)));
-        assert_eq!((own.costs.wake_up, own.mechanisms().has(Mechanism::RandomNewidleBalance)), (plain.costs.wake_up, false));
+        assert_eq!(
+            (own.costs.wake_up, own.mechanisms().has(Mechanism::RandomNewidleBalance)),
+            (plain.costs.wake_up, false)
+        );
         assert_eq!(kernel("tick = \"4ms\"", &["kernel.like=lab-6.18"]).unwrap().costs, plain.costs);
     }
 

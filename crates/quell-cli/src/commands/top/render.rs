@@ -124,7 +124,12 @@ fn trouble(model: &Model) -> Option<String> {
         cells::remarks(configured, workload).into_iter().filter(|line| line.starts_with('!'))
     });
     let warnings = status.agent.warnings.iter().map(|warning| format!("! {warning}"));
-    cells::exceptions(&status.agent, status.now_ns).into_iter().chain(refused).chain(of_workloads).chain(warnings).next()
+    cells::exceptions(&status.agent, status.now_ns)
+        .into_iter()
+        .chain(refused)
+        .chain(of_workloads)
+        .chain(warnings)
+        .next()
 }
 
 fn cpu_columns(width: u16) -> u16 {
