@@ -55,8 +55,8 @@ pub struct Heracles {
     /// Time of the last report that was judged.
     reported: Nanos,
     wanted: Wanted,
-    /// The part and the CPUs whose settings were stated last.
-    stated: Option<(Share, CpuSet)>,
+    /// The part and the CPUs whose settings were stated last, and whether best-effort work was paused.
+    stated: Option<(Share, CpuSet, bool)>,
     /// The plan with ways or frequencies; a host that refuses it has none.
     hardware_plan: Option<u64>,
     has_ways: bool,
@@ -247,6 +247,11 @@ impl Heracles {
         range.map(|(low, high, step)| (low, high, if step > 0 { step } else { (high - low.min(high)) / 10 }))
     }
 
+    /// Is best-effort work paused? Without a service there is none to be kept from harm, and it has all.
+    fn is_off(&self, view: &View) -> bool {
+        !self.share.on && view.owned().any(|(_, spec)| spec.is_lc())
+    }
+
     /// All settings.
     fn settings(&mut self, view: &View) -> Vec<KnobSetting> {
         let pool = view.pool();
@@ -259,13 +264,14 @@ impl Heracles {
         }
         let rest = pool.difference(&best_effort);
         let (own, rest) = if self.share.on && !rest.is_empty() { (best_effort, rest) } else { (pool, pool) };
+        let is_off = self.is_off(view);
         let mut settings = Vec::new();
         let mut set = |target, knob| settings.push(KnobSetting { target, knob });
         for (id, spec) in view.owned().filter(|_| !pool.is_empty()) {
             let cpus = if spec.is_lc() { rest } else { own };
             set(Target::Workload(id), Knob::Cpus(view.within_or_any(id, &cpus)));
             if !spec.is_lc() {
-                set(Target::Workload(id), Knob::Pause(!self.share.on));
+                set(Target::Workload(id), Knob::Pause(is_off));
             }
         }
         if let (true, Some((ways, _))) = (self.has_ways, view.controls.ways()) {
@@ -352,10 +358,10 @@ impl Policy for Heracles {
         if is_sub {
             self.act(view, plan);
         }
-        let is_news = self.stated != Some((self.share, view.pool()));
+        let is_news = self.stated != Some((self.share, view.pool(), self.is_off(view)));
         if is_news || self.wanted.is_due(view.now) || events.iter().any(comes_or_goes) {
             let settings = self.settings(view);
-            self.stated = Some((self.share, view.pool()));
+            self.stated = Some((self.share, view.pool(), self.is_off(view)));
             self.wanted.want(settings, plan);
             let hardware =
                 |setting: &KnobSetting| matches!(setting.knob, Knob::CacheWays(_) | Knob::MaxFrequencyKhz(_));
