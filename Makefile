@@ -20,7 +20,7 @@ demo: setup
 
 # The tables of papers/results.md from papers/*/results.toml; says which were made with other assumptions.
 docs: setup
-	$(CARGO) build --locked --bin quell
+	$(CARGO) build --locked --package quell-lab --bin quell-lab
 	./target/debug/quell-lab paper --tables papers > target/results.md
 	mv target/results.md papers/results.md
 	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' papers/results.md

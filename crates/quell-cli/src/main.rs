@@ -44,7 +44,7 @@ fn command() -> clap::Command {
 
 /// Words for what the laboratory does, and its command for each.
 const OF_THE_LABORATORY: [(&str, &str); 6] = [
-    ("lab", "boot"),
+    ("lab", "boot` or `quell-lab run --on programs --in lab"),
     ("play", "run"),
     ("replay", "replay"),
     ("reproduce", "paper"),
@@ -53,10 +53,10 @@ const OF_THE_LABORATORY: [(&str, &str); 6] = [
 ];
 
 fn main() -> ExitCode {
-    let word = std::env::args().nth(1).unwrap_or_default();
-    if let Some((_, command)) = OF_THE_LABORATORY.iter().find(|(asked, _)| *asked == word) {
+    let word = std::env::args_os().nth(1).unwrap_or_default();
+    if let Some((asked, command)) = OF_THE_LABORATORY.iter().find(|(asked, _)| *asked == word) {
         eprintln!(
-            "quell: there is no '{word}': the laboratory has it, as `quell-lab {command}`, of the package quell-lab"
+            "quell: there is no '{asked}': the laboratory has it, as `quell-lab {command}`, of the package quell-lab"
         );
         return ExitCode::from(2);
     }

@@ -105,7 +105,7 @@ fn a_warm_step_allocates_nothing() {
 
 /// Five thousand hosts: minutes in a build without optimisation.
 #[test]
-#[ignore = "a measurement: cargo test --release -p quell-cluster --test allocations -- --ignored --show-output"]
+#[ignore = "a measurement: cargo test --release -p quell-cluster-sim --test allocations -- --ignored --show-output"]
 fn a_step_over_five_thousand_hosts_is_short() {
     let scenario = Scenario::shipped("five-thousand").unwrap();
     let seen = counted(&scenario, Nanos::from_secs(300), Nanos::from_secs(900));

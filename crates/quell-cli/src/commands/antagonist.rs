@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use quell_bench::antagonist::{self, AntagonistReport, AntagonistSpec, Kind, Phase, Progress};
-use quell_bench::{memory, sched};
-use quell_command::programs::usual;
+use quell_bench::sched;
+use quell_command::programs::{self, usual};
 use quell_model::Nanos;
 use quell_report::human;
 use quell_report::screen::Screen;
@@ -84,12 +84,6 @@ impl From<KindName> for Kind {
     }
 }
 
-/// Refuses what cannot be run, or not on this machine.
-pub fn check(spec: &AntagonistSpec) -> Result<()> {
-    spec.check()?;
-    Ok(memory::check(Path::new("/proc"), "working set", spec.working_set_bytes, "give a smaller --working-set")?)
-}
-
 impl Arguments {
     fn spec(&self) -> Result<AntagonistSpec> {
         let threads = match self.threads {
@@ -108,7 +102,7 @@ impl Arguments {
                 duty: self.duty.unwrap_or(usual.duty),
             });
         }
-        check(&spec)?;
+        programs::check(&spec)?;
         Ok(spec)
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::launch::launched;
-use super::usual;
+use super::{check, usual};
 use crate::{request, signals};
 
 /// Longest time until it works; a heap has to be filled first.
@@ -70,7 +70,7 @@ impl Antagonist {
         let usual = usual(asked.kind, asked.threads)?;
         let duration_ns = (at_most + Duration::from_secs(1)).as_nanos() as u64;
         let spec = AntagonistSpec { duration_ns, phase: asked.phase.or(usual.phase), ..usual };
-        spec.check()?;
+        check(&spec)?;
         let request = Request { spec, progress: progress(&directory) };
         let start = |command: &mut std::process::Command| launched(command.stderr(Stdio::null()), asked.class);
         let asked = request::Asked::start(&request, start).context("cannot start the antagonist")?;

@@ -1,5 +1,6 @@
 //! A load generator, in this process or in one of its own.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -31,7 +32,11 @@ impl Request for Load {
         let poster = post.transpose()?;
         let monitor = monitor(poster.is_some())?;
         load::greet(&self.spec)?;
-        Ok(run(&self.spec, &monitor, poster, |_| ())?.0)
+        let (report, posted) = run(&self.spec, &monitor, poster, |_| ())?;
+        if let Some(line) = posted {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        Ok(report)
     }
 }
 

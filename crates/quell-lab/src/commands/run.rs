@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use quell_command::{output, units};
+use quell_evidence::Figure;
 use quell_guest::Machine;
 use quell_model::{CpuSet, Nanos};
 use quell_report::screen::Screen;
-use quell_sim::scenario::SHIPPED;
+use quell_sim::scenario::{SHIPPED, Scenario};
 
 use super::paper::{self, Kept, Runner};
 use crate::in_guest::peers::{self, Comparison};
@@ -50,7 +51,7 @@ pub struct Arguments {
     /// Length of the measured part [default: the scene's; of programs in the lab 4s]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     duration: Option<Nanos>,
-    /// Give the results as JSON; to standard output without a file
+    /// Give the results as JSON; to standard output without a file, which on sim alone can be given
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Run it with each of these values, and with all combinations if given several times
@@ -140,16 +141,24 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     if arguments.print {
-        write!(out, "{}", crate::play::scenes::text(&file)?.0)?;
+        let text = crate::play::scenes::text(&file)?.0;
+        Scenario::parse(&file, &text, &arguments.set)?;
+        write!(out, "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
     drop(out);
     let judged = arguments.judged(&file);
     arguments.refuse_what_does_nothing(judged.is_some())?;
+    if let Some(figure) = paper::figure_in(&file)? {
+        arguments.refuse_of_figure(&figure, judged)?;
+    }
     if let Some(runner) = judged {
         return arguments.figure(&file, runner);
     }
     match (arguments.on, arguments.place) {
+        (On::Sim, _) if crate::programs::scene(&file.to_string_lossy()).is_some() && !file.exists() => {
+            bail!("'{}' is a scene of programs: add --on programs", file.display())
+        }
         (On::Sim, _) => simulate::run(&arguments.simulation(file)),
         (On::Threads | On::Programs, Place::Here) => arguments.show(&arguments.play(file).reports()?),
         (On::Threads, Place::Lab) => arguments.in_guest(arguments.play(file)),
@@ -200,6 +209,13 @@ impl Arguments {
             ("--shared", self.shared && !compared, "it is of programs in the lab"),
             ("--cached", self.cached && !compared, "it is of programs in the lab"),
             ("--kernel", self.kernel.is_some() && !lab, "this machine has the kernel that it has: add --in lab"),
+            ("--kernel", self.kernel.is_some() && is_figure, "a figure's claims are of the lab's first choice"),
+            ("--duration", self.duration.is_some() && is_figure, "a figure is as long as it says"),
+            (
+                "--json=FILE",
+                self.json_file().is_some() && (!sim || is_figure),
+                "to a file on sim alone; use the shell's >",
+            ),
             (
                 "--seed",
                 self.seed.is_some() && (is_figure || compared),
@@ -212,9 +228,24 @@ impl Arguments {
         }
     }
 
+    /// What a figure cannot be asked.
+    fn refuse_of_figure(&self, figure: &Figure, judged: Option<Runner>) -> Result<()> {
+        let has_programs = figure.programs || figure.scene.contains_key("program");
+        match (self.on, self.place) {
+            (On::Threads, Place::Lab) if has_programs => bail!("--on threads: this figure's scene is of programs"),
+            (On::Programs, Place::Lab) if !has_programs => bail!("--on programs: this figure's scene is of threads"),
+            (On::Programs, Place::Lab) if judged.is_none() => {
+                bail!(
+                    "--against, --set, --duration: in the lab a figure of programs is judged as it is; here it is played"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn figure(&self, file: &Path, runner: Runner) -> Result<ExitCode> {
         let kept = Kept::new(self.keep.as_deref(), self.seeds.unwrap_or(paper::SEEDS))?;
-        paper::run_figure(file, runner, self.quick, &kept, self.is_json()?)
+        paper::run_figure(file, runner, self.quick, &kept, self.json.is_some())
     }
 
     fn simulation(self, scenario: PathBuf) -> Simulation {
@@ -254,7 +285,8 @@ impl Arguments {
     /// One boot that plays it.
     fn in_guest(&self, play: Play) -> Result<ExitCode> {
         let machine = Machine { cpus: play.cpus()?, kernel: self.kernel.clone(), ..Machine::default() };
-        self.show(&scene::played(machine, play, &[])?)
+        let treatments = play.treatments()?;
+        self.show(&scene::played(machine, play, &treatments)?)
     }
 
     fn comparison(&self, scene: &str) -> Result<Comparison> {
@@ -272,21 +304,18 @@ impl Arguments {
             shared: self.shared,
             kernel: self.kernel.clone(),
             cached: self.cached,
-            json: self.is_json()?,
+            json: self.json.is_some(),
         })
     }
 
-    /// Is JSON asked for? Only on the simulator it can go to a file.
-    fn is_json(&self) -> Result<bool> {
-        match &self.json {
-            Some(path) if path.as_os_str() != "-" => bail!("--json={}: to a file on sim alone", path.display()),
-            json => Ok(json.is_some()),
-        }
+    /// The file for JSON, where it does not go to standard output.
+    fn json_file(&self) -> Option<&Path> {
+        self.json.as_deref().filter(|path| path.as_os_str() != "-")
     }
 
     fn show(&self, rows: &[Report]) -> Result<ExitCode> {
         let mut out = io::stdout().lock();
-        if self.is_json()? {
+        if self.json.is_some() {
             writeln!(out, "{}", serde_json::to_string_pretty(&output::stamped(serde_json::json!({ "rows": rows })))?)?;
         } else {
             writeln!(out, "{}", table::of(rows).fit(&Screen::here()))?;

@@ -89,6 +89,11 @@ impl Play {
         Ok(first.scenario.machine()?.topology.all().len() as u32)
     }
 
+    /// The ways in which it is treated.
+    pub fn treatments(&self) -> Result<Vec<Treatment>> {
+        Ok(self.treated()?.into_iter().map(|treated| treated.treatment).collect())
+    }
+
     /// Plays it; a row a treatment, repetition and workload.
     pub fn reports(&self) -> Result<Vec<Report>> {
         Ok(self.rows()?.iter().map(Row::report).collect())
@@ -142,7 +147,7 @@ impl Play {
         };
         if let Some(unknown) = self.policies.iter().find(|name| all.iter().all(|one| one.name != **name)) {
             let known: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
-            bail!("--policies {unknown}: there is no such treatment; there are {}", known.join(", "));
+            bail!("--against {unknown}: there is no such treatment; there are {}", known.join(", "));
         }
         all.retain(|one| self.policies.is_empty() || self.policies.contains(&one.name));
         Ok(Some(all))

@@ -68,7 +68,7 @@ pub fn run(asked: &Simulation) -> Result<ExitCode> {
     let plan = Plan::read(path, &asked.set, &asked.sweep, &asked.against)?;
     if asked.record.is_some() && plan.runs() != 1 {
         bail!(
-            "--record is of one run, and this is {}: choose a stack by --policies, without sweep or repetitions",
+            "--record is of one run, and this is {}: choose a stack by --against, without sweep or repetitions",
             plan.runs()
         );
     }

@@ -84,7 +84,7 @@ fn notes(plan: &Plan, outcomes: &[Outcome]) -> Vec<String> {
     let workloads = plan.scenario().workloads.len();
     if outcomes.len() > MOST {
         notes.push(format!(
-            "Of more than {MOST} outcomes there are no curves over time; --policies or --set picks some."
+            "Of more than {MOST} outcomes there are no curves over time; --against or --set picks some."
         ));
     } else if workloads > MOST {
         notes.push(format!("Charts show {MOST} of the {workloads} workloads: those that did or used most."));

@@ -120,7 +120,7 @@ impl Arguments {
         load.check()?;
         let antagonist =
             quell_command::programs::usual(self.antagonist.into(), self.antagonist_threads.unwrap_or(2 * cpus))?;
-        super::antagonist::check(&antagonist)?;
+        quell_command::programs::check(&antagonist)?;
         Ok(Setup { server_threads, antagonist, load })
     }
 

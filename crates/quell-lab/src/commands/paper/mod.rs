@@ -31,7 +31,7 @@ use quell_report::screen::Screen;
 use quell_sim::experiment::usual::leave_out;
 
 use figure::seen::Seen;
-pub use figure::{Runner, is_figure};
+pub use figure::{Runner, figure_in, is_figure};
 use trial::Figure;
 pub use trial::{Kept, SEEDS};
 
@@ -222,7 +222,13 @@ fn progress_bar(length: u64) -> indicatif::ProgressBar {
 
 fn chosen(ids: &[String]) -> Result<Vec<&'static Topic>> {
     let known = || topics().iter().map(|topic| topic.id.as_str()).collect::<Vec<_>>().join(", ");
-    ids.iter().map(|id| topic(id).with_context(|| format!("there is no '{id}'; there is: {}", known()))).collect()
+    ids.iter()
+        .map(|id| {
+            topic(id).with_context(|| {
+                format!("there is no '{id}'; there is: {} (a figure's file: quell-lab run FILE)", known())
+            })
+        })
+        .collect()
 }
 
 fn list(out: &mut impl Write, topics: &[&Topic], json: bool) -> Result<()> {

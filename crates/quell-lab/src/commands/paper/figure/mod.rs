@@ -44,6 +44,16 @@ pub fn is_figure(path: &Path) -> bool {
     table.is_some_and(|file| file.contains_key("scene"))
 }
 
+/// The first figure of a file, if that holds one.
+pub fn figure_in(path: &Path) -> Result<Option<Figure>> {
+    if !is_figure(path) {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
+    let figures = Figure::all(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    Ok(figures.into_iter().next())
+}
+
 /// Runs a figure's scene with every seed and judges what was found; each of its variants.
 pub fn run(path: &Path, runner: Runner, quick: bool, kept: &Kept) -> Result<(Vec<Row>, Vec<Seen>)> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read the figure {}", path.display()))?;
