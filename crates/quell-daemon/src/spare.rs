@@ -20,6 +20,11 @@ const AFTER: Duration = Duration::from_secs(3);
 /// Verifying may take as long as it likes.
 const NICE: i32 = 19;
 
+/// The thread has not begun to verify.
+const WAITS: i32 = 0;
+/// It does not verify, or not any more.
+const ENDED: i32 = -1;
+
 /// The place of the spare, and the thread that verifies one.
 pub struct Spares {
     store: Arc<Store>,
@@ -30,7 +35,7 @@ pub struct Spares {
 struct Making {
     end: Sender<()>,
     thread: JoinHandle<()>,
-    /// Its number while it verifies, else 0.
+    /// [`WAITS`], its number while it verifies, or [`ENDED`].
     verifies: Arc<AtomicI32>,
 }
 
@@ -70,7 +75,7 @@ impl Spares {
     /// A scheduler with these parts runs from now on: one more is verified in a while.
     pub fn begin(&mut self, parts: Parts) {
         let (end, ended) = mpsc::channel();
-        let (store, verifies) = (Arc::clone(&self.store), Arc::<AtomicI32>::default());
+        let (store, verifies) = (Arc::clone(&self.store), Arc::new(AtomicI32::new(WAITS)));
         let make = {
             let verifies = Arc::clone(&verifies);
             move || make(&store, parts, &ended, &verifies)
@@ -82,11 +87,21 @@ impl Spares {
     }
 }
 
+impl Drop for Spares {
+    /// The process ends only with the thread: it is not to wait for CPUs.
+    fn drop(&mut self) {
+        if let Some(making) = self.making.take() {
+            making.hurry();
+        }
+    }
+}
+
 impl Making {
     /// It is needed now. None: it had not begun.
     fn hurry(self) -> Option<JoinHandle<()>> {
         drop(self.end);
-        let thread = Pid::from_raw(self.verifies.load(Ordering::Acquire))?;
+        let state = self.verifies.compare_exchange(WAITS, ENDED, Ordering::AcqRel, Ordering::Acquire);
+        let thread = state.err().filter(|state| *state != ENDED).and_then(Pid::from_raw)?;
         if let Err(error) = setpriority_process(Some(thread), 0) {
             debug!(%error, "the spare is verified with low priority");
         }
@@ -112,7 +127,10 @@ fn make(store: &Store, parts: Parts, ended: &Receiver<()>, verifies: &AtomicI32)
     if ended.recv_timeout(AFTER) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    verifies.store(own.as_raw_nonzero().get(), Ordering::Release);
+    let number = own.as_raw_nonzero().get();
+    if verifies.compare_exchange(WAITS, number, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        return;
+    }
     let made = verify(parts).and_then(|spare| {
         let (took, memory) = (quell_linux::now() - spare.began(), spare.memory() >> 10);
         let (bytes, descriptors) = spare.into_parcel();
@@ -120,7 +138,7 @@ fn make(store: &Store, parts: Parts, ended: &Receiver<()>, verifies: &AtomicI32)
         info!(after = %took, kib = memory, "a spare of Quell's scheduler is verified");
         Ok(())
     });
-    verifies.store(0, Ordering::Release);
+    verifies.store(ENDED, Ordering::Release);
     if let Err(error) = made {
         info!("there is no spare of Quell's scheduler: {error:#}");
     }

@@ -1,7 +1,7 @@
 //! `quell antagonist`: best-effort work that takes from its neighbours.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

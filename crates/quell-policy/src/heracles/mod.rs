@@ -344,6 +344,11 @@ impl Policy for Heracles {
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         self.hear(view, events, plan);
+        // A service that comes later finds it off, whatever the one before allowed.
+        if self.share.on && !view.owned().any(|(_, spec)| spec.is_lc()) {
+            self.switch_off();
+            self.slack = 0.0;
+        }
         let comes_or_goes = |event: &Event| {
             matches!(
                 event,

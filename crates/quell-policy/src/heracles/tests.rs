@@ -56,6 +56,16 @@ fn a_missed_slo_switches_it_off_for_the_cooldown_but_for_the_thesis_form() {
 }
 
 #[test]
+fn without_a_service_best_effort_work_has_all_cpus() {
+    let all = [WorkloadSpec::be("batch").busy(8)];
+    let mut host = SimHost::new(Topology::synthetic(1, 1, 8, 1), KernelConfig::default(), &all, 1, false).unwrap();
+    let mut stack = Stack::of_one(Heracles::new(quick(Form::Prose)), host.view());
+    drive(&mut host, &mut stack, Nanos::from_secs(3), |_, _| {});
+    assert_eq!(host.cpus_of(quell_model::WorkloadId(0)).len(), 8);
+    assert!(!stack.first().policy.is_off(stack.view()), "it is not paused");
+}
+
+#[test]
 fn at_high_load_it_is_off() {
     let (_, stack) = after(6, 0.95, millis(1000), quick(Form::Prose));
     assert_eq!(stack.first().policy.best_effort(), None);
