@@ -9,8 +9,7 @@ const LABORATORY: [&str; 6] =
 /// The crates of the project that one links.
 fn linked(package: &str) -> Vec<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let words =
-        ["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package"];
+    let words = ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package"];
     let output = Command::new(cargo).args(words).arg(package).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
