@@ -180,7 +180,7 @@ fn a_limit_that_cannot_be_kept_is_a_warning_until_it_can() {
         second += 1;
     }
     let said = agent.warnings.lines()[0].clone();
-    assert!(said.starts_with("workload 'batch': limit = 0.5 is not kept: somebody else keeps changing"), "{said}");
+    assert!(said.starts_with("workload 'batch': limit = 0.5 is not kept: another program keeps changing"), "{said}");
     while !agent.warnings.lines().is_empty() {
         assert!(second < 10_000, "it is not tried again");
         turns(&mut agent, second..second + 1);

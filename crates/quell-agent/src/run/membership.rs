@@ -285,11 +285,11 @@ impl Membership {
             Verdict::GiveWay(until) => {
                 member.paused_until = until;
                 member.said =
-                    Some(format!("somebody else keeps changing {}; {}", foreign::path(path), rivals::fix(path)));
+                    Some(format!("another program keeps changing {}; {}", foreign::path(path), rivals::fix(path)));
                 self.news |= member.stands(Standing::LeftAlone, now);
                 tracing::warn!(
                     workload = %name, file = %foreign::path(path), found,
-                    "somebody else keeps changing it: Quell leaves this workload alone for {}; {}",
+                    "another program keeps changing it: Quell leaves this workload alone for {}; {}",
                     until - now, rivals::fix(path)
                 );
             }

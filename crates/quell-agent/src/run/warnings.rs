@@ -89,7 +89,7 @@ fn lines(
         let at = config.workloads.iter().position(|member| member.workload.name == workload.name);
         match at.and_then(|at| ids[at]) {
             None if membership.gives_way(&workload.name, now) => Some(
-                "somebody else keeps changing what Quell sets there, so that Quell leaves it alone for a while; set \
+                "another program keeps changing what Quell sets there, so that Quell leaves it alone for a while; set \
                  CPUQuota= in its unit"
                     .to_owned(),
             ),
