@@ -30,6 +30,8 @@ mod tool;
 pub use cache::Cache;
 pub use error::{LabError, Result};
 pub use fetch::{Busybox, Kernel, PREFERRED_KERNELS, Qemu, Virtiofsd};
+#[doc(hidden)]
+pub use inventory;
 pub use machine::{Accelerator, Clock, Input, Lockstep, Machine, Root, Topology};
 pub use run::{Ending, Job, Lab, Output, native};
 

@@ -13,18 +13,21 @@
 //! }
 //! ```
 //!
-//! On the host the first test of a suite packs this very test program, boots the machine once, and runs the whole suite
-//! in it; each test then passes or fails as it did there, and prints its output from there (`-- --show-output` shows
-//! it). A test that was not executed inside has failed.
+//! On the host this very test program is packed for each suite, the machine is booted once, and the whole suite runs in it;
+//! each test then passes or fails as it did there, and prints its output from there (`-- --show-output` shows it). A test
+//! that was not executed inside has failed. As many suites are booted at once as there are CPUs.
 
+mod ahead;
 mod report;
 mod script;
 
 use std::env;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::{Job, Lab, Machine, Root, ToStderr};
+pub use ahead::Registered;
 use report::{Report, Verdict};
 pub use script::{Said, Script};
 
@@ -51,6 +54,7 @@ macro_rules! lab_tests {
             use super::*;
 
             static SUITE: $crate::testing::Suite = $crate::testing::Suite::new(module_path!(), || $machine);
+            $crate::inventory::submit! { $crate::testing::Registered(&SUITE) }
 
             $(
                 $(#[$test_attribute])*
@@ -86,7 +90,8 @@ impl Suite {
             return body();
         }
         let name = format!("{}{test}", self.prefix());
-        match self.report.get_or_init(|| self.boot()) {
+        let report = if ahead::boots(self) { self.report.wait() } else { self.report() };
+        match report {
             Err(failure) => panic!("the lab failed: {failure}"),
             Ok(report) => match report.verdict(&name) {
                 Some(Verdict::Passed(output)) => println!("{output}"),
@@ -94,6 +99,13 @@ impl Suite {
                 None => panic!("{name} was not executed inside the lab, whose tests printed:\n{}", report.text()),
             },
         }
+    }
+
+    /// What the suite's boot came to.
+    fn report(&self) -> &Result<Report, String> {
+        self.report.get_or_init(|| {
+            panic::catch_unwind(AssertUnwindSafe(|| self.boot())).unwrap_or_else(|_| Err("it panicked".into()))
+        })
     }
 
     /// The start of the test program's own names for these tests: the module's path without the crate.
@@ -114,7 +126,7 @@ impl Suite {
             self.prefix().as_ref(),
         ]);
         // Who asked for ignored tests has them executed inside, too.
-        if env::args().any(|argument| argument == "--include-ignored" || argument == "--ignored") {
+        if wants_ignored() {
             job.command.push("--include-ignored".into());
         }
         job.directory = "/".into();
@@ -133,4 +145,9 @@ impl Suite {
         }
         Ok(Report::read(text))
     }
+}
+
+/// Was this test program asked for ignored tests?
+fn wants_ignored() -> bool {
+    env::args().any(|argument| argument == "--include-ignored" || argument == "--ignored")
 }
