@@ -20,6 +20,7 @@ use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+use quell_command::output::WrongCommandLine;
 use quell_command::signals;
 
 use super::check;
@@ -61,7 +62,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     log_to_stderr(arguments.quiet);
     if arguments.once && !(arguments.dry_run || arguments.shadow) {
-        anyhow::bail!("--once would put back at once what it sets: give --dry-run or --shadow too");
+        let wrong = "--once would restore at once what it sets: give --dry-run or --shadow too";
+        anyhow::bail!(WrongCommandLine(wrong.to_owned()));
     }
     let asked = if arguments.dry_run || arguments.shadow { Asked::Kernel } else { Asked::Files };
     let examined = check::examine(&arguments.config, &start_of(arguments), asked)?;

@@ -27,7 +27,7 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     // run
     ("run --config nothere.toml", 1, "nothere.toml: error: cannot read it"),
     ("run --config notes", 1, "notes:1:"),
-    ("run --config quell.toml --once", 1, "--once … --dry-run or --shadow"),
+    ("run --config quell.toml --once", 2, "--once … --dry-run or --shadow"),
     ("run --config quell.toml --dry-run --shadow", 2, "--dry-run … --shadow"),
     ("run --config quell.toml --shadow --run-dir notes --socket nowhere/s", 1, "nowhere/s"),
     ("run --config quell.toml --run-dir notes", 1, "run directory notes … another directory"),

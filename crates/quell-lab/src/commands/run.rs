@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use quell_command::{output, units};
+use quell_command::output::{self, WrongCommandLine};
+use quell_command::units;
 use quell_evidence::Figure;
 use quell_guest::Machine;
 use quell_model::{CpuSet, Nanos};
@@ -157,7 +158,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     match (arguments.on, arguments.place) {
         (On::Sim, _) if crate::programs::scene(&file.to_string_lossy()).is_some() && !file.exists() => {
-            bail!("'{}' is a scene of programs: add --on programs", file.display())
+            let name = file.display();
+            bail!(WrongCommandLine(format!("'{name}' is a scene of programs: add --on programs")))
         }
         (On::Sim, _) => simulate::run(&arguments.simulation(file)),
         (On::Threads | On::Programs, Place::Here) => arguments.show(&arguments.play(file).reports()?),
@@ -223,7 +225,7 @@ impl Arguments {
             ),
         ];
         match rules.into_iter().find(|(_, is_useless, _)| *is_useless) {
-            Some((option, _, why)) => bail!("{option}: {why}"),
+            Some((option, _, why)) => bail!(WrongCommandLine(format!("{option}: {why}"))),
             None => Ok(()),
         }
     }
@@ -231,16 +233,19 @@ impl Arguments {
     /// What a figure cannot be asked.
     fn refuse_of_figure(&self, figure: &Figure, judged: Option<Runner>) -> Result<()> {
         let has_programs = figure.programs || figure.scene.contains_key("program");
-        match (self.on, self.place) {
-            (On::Threads, Place::Lab) if has_programs => bail!("--on threads: this figure's scene is of programs"),
-            (On::Programs, Place::Lab) if !has_programs => bail!("--on programs: this figure's scene is of threads"),
-            (On::Programs, Place::Lab) if judged.is_none() => {
-                bail!(
-                    "--against, --set, --duration: in the lab a figure of programs is judged as it is; here it is played"
-                )
+        let wrong = match (self.on, self.place) {
+            (On::Threads, Place::Lab) if has_programs => {
+                "--on threads: this figure's scene runs programs: give --on programs"
             }
-            _ => Ok(()),
-        }
+            (On::Programs, Place::Lab) if !has_programs => {
+                "--on programs: this figure's scene runs threads: give --on threads"
+            }
+            (On::Programs, Place::Lab) if judged.is_none() => {
+                "--against, --set, --duration: --in lab judges a figure of programs as it is; --in here runs a changed one"
+            }
+            _ => return Ok(()),
+        };
+        bail!(WrongCommandLine(wrong.to_owned()))
     }
 
     fn figure(&self, file: &Path, runner: Runner) -> Result<ExitCode> {
@@ -292,7 +297,7 @@ impl Arguments {
     fn comparison(&self, scene: &str) -> Result<Comparison> {
         let seconds = self.duration.unwrap_or(Nanos::from_secs(4));
         if !seconds.0.is_multiple_of(1_000_000_000) {
-            bail!("--duration {seconds}: give whole seconds");
+            bail!(WrongCommandLine(format!("--duration {seconds}: give whole seconds")));
         }
         Ok(Comparison {
             scene: peers::scene(scene)?,

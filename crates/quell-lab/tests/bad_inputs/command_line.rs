@@ -46,7 +46,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run s.toml --sweep seed", 1, "--sweep seed: write KEY=VALUE,VALUE"),
     ("run s.toml --sweep seed=", 1, "--sweep seed= … a value is missing"),
     ("run s.toml --sweep seed=1 --sweep seed=2", 1, "--sweep seed … give all its values once"),
-    ("run s.toml --json --csv", 1, "--json and --csv … --csv=FILE"),
+    ("run s.toml --json --csv", 2, "--json and --csv … --csv=FILE"),
     ("run s.toml --series", 2, "--json"),
     // reproduce
     ("paper nonsense", 1, "no 'nonsense' … gap, queueing"),
@@ -55,6 +55,17 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("paper --only=fig1 gap", 1, "--only=fig1 … caladan"),
     ("paper --check nowhere", 1, "read nowhere/rkube-socc21.txt"),
     ("paper --check nowhere gap", 2, "--check"),
+    // cluster
+    ("cluster", 2, "Usage: quell-lab cluster"),
+    ("cluster run", 2, "<SCENARIO>"),
+    ("cluster run nonsense", 1, "nonsense"),
+    ("cluster run nothere.toml", 1, "reading nothere.toml"),
+    ("cluster run notes/x", 1, "reading notes/x"),
+    ("cluster run four-hosts --against nonsense", 1, "no cluster policy 'nonsense'; there are: none"),
+    ("cluster run four-hosts --grain fine", 2, "'fine' … coarse, exact"),
+    ("cluster why four-hosts web", 2, "'web' … <WORKLOAD>"),
+    ("cluster live four-hosts --speed 0", 2, "--speed 0: give a number above 0"),
+    ("cluster replay four-hosts notes", 1, "notes is no record"),
     // lab
     ("boot run", 2, "<CMD>"),
     ("boot run --topology x -- true", 2, "'x' … as in 2,4,2"),
@@ -74,10 +85,10 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run spin --on programs --in lab --seeds 0", 2, "--seeds"),
     ("run spin --on programs --in lab --against nonsense", 1, "--against nonsense … alone"),
     ("run nonsense --on programs --in lab", 1, "no scene of programs 'nonsense' … spin"),
-    ("run spin --in lab", 1, "--in lab … add --on threads"),
-    ("run s.toml --on threads --sweep seed=1,2", 1, "--sweep: on sim alone"),
-    ("run s.toml --cpus 2", 1, "--cpus: it is of programs in the lab"),
-    ("run s.toml --kernel 6.18.15", 1, "--kernel … add --in lab"),
+    ("run spin --in lab", 2, "--in lab … add --on threads"),
+    ("run s.toml --on threads --sweep seed=1,2", 2, "--sweep: on sim alone"),
+    ("run s.toml --cpus 2", 2, "--cpus: it is of programs in the lab"),
+    ("run s.toml --kernel 6.18.15", 2, "--kernel … add --in lab"),
     ("run spin --on programs --in lab --speed 0", 2, "--speed … 1..=100"),
 ];
 

@@ -14,6 +14,7 @@ use quell_cluster::live::{Board, Driver as _, control};
 use quell_cluster::policy::AnyClusterPolicy;
 use quell_cluster_sim::live::Simulated;
 use quell_cluster_sim::scenario::Scenario;
+use quell_command::output::WrongCommandLine;
 use quell_command::signals;
 
 /// Control a simulated cluster in real time until it is over; it goes on also while no one controls it
@@ -39,7 +40,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, scenario: &Scenario) -> Result<ExitCode> {
     let Arguments { policy: name, speed, fresh, .. } = arguments;
     if !(speed.is_finite() && *speed > 0.0) {
-        bail!("--speed {speed}: give a number above 0, such as 60 for a minute a second");
+        let wrong = format!("--speed {speed}: give a number above 0, such as 60 for a minute a second");
+        bail!(WrongCommandLine(wrong));
     }
     let policy = AnyClusterPolicy::named(name, scenario.seed)?;
     let folder = Folder::new(arguments.dir.as_deref());

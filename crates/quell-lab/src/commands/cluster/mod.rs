@@ -74,7 +74,7 @@ enum Command {
         /// A shipped scenario's name, or a file
         scenario: String,
         /// The workload's number
-        workload: String,
+        workload: u32,
         /// The policy
         #[arg(long, default_value = "sdc-global")]
         policy: String,
@@ -124,8 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Check { scenario, json } => check(&read(scenario)?, *json),
         Command::Live(arguments) => live::run(arguments, &read(&arguments.scenario)?),
         Command::Why { scenario, workload, policy, json } => {
-            let id = workload.parse().map(WorkloadId).with_context(|| format!("{workload} is no workload's number"))?;
-            let told = why(&read(scenario)?, id, policy)?;
+            let told = why(&read(scenario)?, WorkloadId(*workload), policy)?;
             let text = if *json { serde_json::to_string_pretty(&told)? } else { told.text(&Screen::of_output()) };
             print(&text)
         }
