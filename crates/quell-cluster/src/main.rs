@@ -59,8 +59,8 @@ fn execute(command: &Command) -> Result<()> {
             if asked.json { serde_json::to_string_pretty(&status)? } else { text_of(&status) }
         }
         Command::Why { workload, asked } => {
-            let told = Folder::new(asked.dir.as_deref()).told(WorkloadId(*workload))?;
-            if asked.json { serde_json::to_string_pretty(&told)? } else { told.text(&Screen::of_output()) }
+            let report = Folder::new(asked.dir.as_deref()).workload(WorkloadId(*workload))?;
+            if asked.json { serde_json::to_string_pretty(&report)? } else { report.text(&Screen::of_output()) }
         }
     };
     Ok(writeln!(io::stdout(), "{text}")?)

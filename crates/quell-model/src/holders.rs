@@ -51,14 +51,14 @@ impl Holders {
 
     /// A workload that holds more CPUs than it has runnable threads yields the rest, the highest first. `runnable`
     /// gives for each slot the number of threads that run or wait.
-    pub fn yield_unused(&mut self, runnable: impl Iterator<Item = u32>, mut told: impl FnMut(CpuId, WorkloadId)) {
+    pub fn yield_unused(&mut self, runnable: impl Iterator<Item = u32>, mut yielded: impl FnMut(CpuId, WorkloadId)) {
         for (slot, runnable) in runnable.enumerate() {
             let id = WorkloadId(slot as u32);
             let held = self.held_by(id);
             let keeps = held.iter().take(runnable as usize).collect();
             for cpu in held.difference(&keeps).iter() {
                 self.hand(cpu, None);
-                told(cpu, id);
+                yielded(cpu, id);
             }
         }
     }

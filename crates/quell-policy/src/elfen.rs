@@ -13,7 +13,7 @@
 
 use quell_model::view::at;
 use quell_model::{
-    CpuId, Description, Event, Heeds, Key, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId,
+    CpuId, Description, Event, Uses, Key, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ impl Elfen {
         ],
         knobs: &[],
         rules: &[],
-        keys: &[Heeds::all(Key::Limit), Heeds::all(Key::Grace)],
+        keys: &[Uses::all(Key::Limit), Uses::all(Key::Grace)],
         grants: true,
     };
 

@@ -180,16 +180,16 @@ impl Simulation {
         sums
     }
 
-    fn tell(&self, seed: u64, violation: &Violation) -> String {
+    fn describe(&self, seed: u64, violation: &Violation) -> String {
         let on = Machine::of(seed);
         let events = self.shrink(self.draw(seed), on);
-        let mut told = format!("seed {seed}, {on:?}: {}; {} events:\n", violation.what, events.len());
+        let mut text = format!("seed {seed}, {on:?}: {}; {} events:\n", violation.what, events.len());
         for event in &events {
             // SAFETY: the event is there, and the name is static.
             let name = unsafe { CStr::from_ptr((self.name)(event)) }.to_string_lossy();
-            told += &format!("  {name}: {event:?}\n");
+            text += &format!("  {name}: {event:?}\n");
         }
-        told
+        text
     }
 }
 
@@ -199,7 +199,7 @@ fn no_invariant_is_violated_in_a_million_random_events() {
     let from = env::var("QUELL_SCX_FROM").map_or(1, |seed| seed.parse().expect("a seed"));
     let simulation = Simulation::load("simulation.so");
     if let Some((seed, violation)) = simulation.search(from, events) {
-        panic!("{}", simulation.tell(seed, &violation));
+        panic!("{}", simulation.describe(seed, &violation));
     }
     let sums = simulation.count();
     assert!(sums.iter().all(|&(_, sum)| sum > 0), "each outcome is reached: {sums:?}");
@@ -216,6 +216,6 @@ fn each_fixed_fault_is_found_when_it_is_put_back_and_its_events_are_made_few() {
             simulation.search(fault.from, RAREST).unwrap_or_else(|| panic!("not found: {}", fault.name));
         let shrunk = simulation.shrink(simulation.draw(seed), Machine::of(seed));
         assert!(shrunk.len() < EVENTS / 2, "{}: {} events", fault.name, shrunk.len());
-        println!("{}:\n{}", fault.name, simulation.tell(seed, &violation));
+        println!("{}:\n{}", fault.name, simulation.describe(seed, &violation));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
-use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up, overtakes};
+use quell_model::rule::{Occupancy, Standing, ban_holds, next_holder, on_wake_up, overtakes};
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
@@ -113,9 +113,9 @@ impl Mirror {
         }
     }
 
-    fn heir(&self, cpu: CpuId, except: &[u32]) -> Option<WorkloadId> {
+    fn next_holder(&self, cpu: CpuId, except: &[u32]) -> Option<WorkloadId> {
         let waiting = (0..SLOTS).filter(|&slot| self.waiting[slot] && !except.contains(&(slot as u32)));
-        heir(&self.occupancy(), cpu, waiting.map(|slot| WorkloadId(slot as u32)))
+        next_holder(&self.occupancy(), cpu, waiting.map(|slot| WorkloadId(slot as u32)))
     }
 }
 
@@ -207,7 +207,7 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
                 place = unsafe { quell_rule_heir(shared, cpu, place) };
                 // SAFETY: a number only.
                 let ours = unsafe { quell_slot_in_line(place) };
-                let reference = Mirror::of(shared).heir(CpuId(cpu), &passed);
+                let reference = Mirror::of(shared).next_holder(CpuId(cpu), &passed);
                 prop_assert_eq!((ours != NOBODY).then_some(WorkloadId(ours)), reference, "after {:?}", passed);
                 if ours == NOBODY {
                     break;

@@ -37,7 +37,7 @@ mod switching;
 mod task;
 mod timer;
 mod timers;
-mod told;
+mod reports;
 mod trace;
 mod tree;
 mod wakers;

@@ -27,7 +27,7 @@ pub(crate) struct Lock {
 /// Who hears of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    Nobody,
+    NoOne,
     /// This one has the lock.
     Has(usize),
     /// This one tries again.
@@ -54,7 +54,7 @@ impl Lock {
         let first = self.waiting.pop_front();
         self.is_held = first.is_some() && self.order == LockOrder::HandOff;
         match first {
-            None => Next::Nobody,
+            None => Next::NoOne,
             Some(thread) if self.is_held => Next::Has(thread),
             Some(thread) => Next::MayTry(thread),
         }
@@ -71,7 +71,7 @@ mod tests {
         assert!(lock.take(1) && !lock.take(2) && !lock.take(3));
         assert_eq!(lock.release(), Next::Has(2));
         assert!(!lock.take(4));
-        assert_eq!([lock.release(), lock.release(), lock.release()], [Next::Has(3), Next::Has(4), Next::Nobody]);
+        assert_eq!([lock.release(), lock.release(), lock.release()], [Next::Has(3), Next::Has(4), Next::NoOne]);
         assert!(lock.take(5));
     }
 

@@ -119,7 +119,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     }
     let mut options = Options::new(claim);
     options.restart = true;
-    options.news = Box::new(tell(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
+    options.news = Box::new(report_to(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
         work(arguments, (&read, &config), (&usual, &ends, &switch), worker, journal).unwrap_or_else(|failure| {
             error!("{failure:#}");
@@ -188,7 +188,7 @@ fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<(Conf
 }
 
 /// Passes the guardian's news on: to the log, and to systemd's watchdog.
-fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
+fn report_to(socket: PathBuf) -> impl FnMut(News<'_>) {
     let mut ready = false;
     move |news| match news {
         News::Leftover(report) => warn!("an earlier agent was killed: {}", report.summary()),

@@ -30,7 +30,7 @@ use crate::error::{LabError, Result};
 use crate::image::{Image, Pack};
 use crate::machine::{self, Accelerator, Input, Machine, Root, Wiring, fd};
 use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, breakpoints, lockstep};
-use once_more::{Heard, once_more};
+use once_more::{Watched, once_more};
 use process::{Process, connect_virtiofsd, pipe};
 use pump::{Channels, Pump, Signals};
 
@@ -110,7 +110,7 @@ impl<'a> Lab<'a> {
     /// When the command could not be run to its end; that it failed is no error, but an [`Ending`].
     pub fn run(&self, machine: &Machine, job: &Job, out: &mut dyn Write, err: &mut dyn Write) -> Result<Ending> {
         let anything = Cell::new(false);
-        let (mut out, mut err) = (Heard { to: out, anything: &anything }, Heard { to: err, anything: &anything });
+        let (mut out, mut err) = (Watched { to: out, anything: &anything }, Watched { to: err, anything: &anything });
         let no_input = Arc::default();
         once_more(
             self.progress,

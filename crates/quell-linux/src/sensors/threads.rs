@@ -72,7 +72,7 @@ impl Default for Threads {
 }
 
 impl Sensor for Threads {
-    fn tell(&self, members: &Members, found: &mut Capabilities) {
+    fn report(&self, members: &Members, found: &mut Capabilities) {
         let counted = members.roots.proc.join("self/schedstat").exists() || !members.roots.is_this_machine();
         let (run_time, run_delay) = match counted {
             true => (Support::Yes, Support::Yes),

@@ -41,7 +41,7 @@ impl Default for Usage {
 
 impl Sensor for Usage {
     /// Nothing: the threads' sensor reports the same signals, which it measures where there are no cgroups.
-    fn tell(&self, _: &Members, _: &mut Capabilities) {}
+    fn report(&self, _: &Members, _: &mut Capabilities) {}
 
     fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {
         let mut used = Used::default();

@@ -136,9 +136,9 @@ impl Policy for Caladan {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let changed = self.tasks.meet(view, events, |spec| self.config.thresholds(&spec.name));
         self.cores.look(view, events, self.tasks.slots());
-        self.hyperthread.hear(view, events, &mut self.cores);
-        self.standing.hear(events);
-        self.bandwidth.hear(view, events, &self.tasks, &mut self.cores, plan);
+        self.hyperthread.handle(view, events, &mut self.cores);
+        self.standing.handle(events);
+        self.bandwidth.handle(view, events, &self.tasks, &mut self.cores, plan);
         if changed {
             self.note_provisioning(plan);
         }

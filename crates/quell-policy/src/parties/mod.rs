@@ -19,7 +19,7 @@ mod tests;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
+    CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
     Policy, Signal, Target, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl Parties {
         signals: &[Need::or(Signal::Latency, "cores and ways stay divided evenly")],
         knobs: &[Need::must(KnobKind::Cpus), Need::or(KnobKind::CacheWays, "the cache is not divided")],
         rules: &[],
-        keys: &[Heeds::critical(Key::Slo)],
+        keys: &[Uses::critical(Key::Slo)],
         grants: false,
     };
 
@@ -282,7 +282,7 @@ impl Parties {
     }
 
     /// A host without CAT refuses ways. Where cores could not be divided, that is tried again in the next step.
-    fn hear(&mut self, events: &[Event]) {
+    fn handle(&mut self, events: &[Event]) {
         for event in events {
             let Event::Outcome(Outcome { plan, part: Part::Knobs, verdict: Verdict::Refused(_) }) = event else {
                 continue;
@@ -330,7 +330,7 @@ impl Policy for Parties {
             self.look.put_off(view.now + self.config.interval);
             return self.look.wake();
         }
-        self.hear(events);
+        self.handle(events);
         if self.look.is_due(view.now, self.config.interval) {
             if self.has_ways && self.ways_plan.is_none() {
                 self.write(Resource::Ways, view, plan);

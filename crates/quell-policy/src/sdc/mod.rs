@@ -19,7 +19,7 @@ mod invariants;
 mod place;
 
 use quell_model::{
-    BytesPerSecond, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
+    BytesPerSecond, CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
     Policy, Signal, Target, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
@@ -117,7 +117,7 @@ impl SdcLocal {
         source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.2)",
         interval: INTERVAL,
         signals: &[
-            Need::or(Signal::BufferFullRate, "who is memory-intensive is told by memory bandwidth"),
+            Need::or(Signal::BufferFullRate, "memory-intensive work is recognised by its memory bandwidth"),
             Need::or(Signal::WorkloadBandwidth, "no work is found memory-intensive where full buffers are not counted"),
             Need::or(Signal::RunTime, "intensity counts by units, not by the CPU time that they had"),
             Need::or(Signal::ThreadCount, "a workload without a request is one unit, whatever its threads"),
@@ -126,7 +126,7 @@ impl SdcLocal {
         ],
         knobs: &[Need::must(KnobKind::Cpus)],
         rules: &[],
-        keys: &[Heeds::all(Key::Cpus)],
+        keys: &[Uses::all(Key::Cpus)],
         grants: false,
     };
 
@@ -228,7 +228,7 @@ impl Policy for SdcLocal {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let mut is_new = false;
         for event in events {
-            self.knobs.hear(view.now, event, plan);
+            self.knobs.handle(view.now, event, plan);
             if let Event::Detached(id) = event {
                 self.classes.forget(*id);
             }

@@ -79,7 +79,7 @@ pub struct Scx {
     slots: Vec<Option<Box<Attached>>>,
     /// As of the last observation.
     seen: Seen,
-    told: Vec<Event>,
+    reported: Vec<Event>,
     /// So long the next sleep lasts at most, if nothing wakes the loop.
     patience: Nanos,
     /// And so long if a queue waits that no rule serves; zero while there is none.
@@ -151,7 +151,7 @@ impl Scx {
                 cookies_at: Nanos::ZERO,
                 best_effort_at: Nanos::ZERO,
             },
-            told: Vec::new(),
+            reported: Vec::new(),
             patience: Nanos::ZERO,
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
@@ -199,7 +199,7 @@ impl fmt::Debug for Scx {
 }
 
 impl Scheduler for Scx {
-    fn tell(&self, found: &mut Capabilities) {
+    fn report(&self, found: &mut Capabilities) {
         *found = capabilities(std::mem::take(found));
     }
 
@@ -239,7 +239,7 @@ impl Scheduler for Scx {
 
     fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {
         self.fill(wanted, view);
-        self.hear(events);
+        self.collect(events);
     }
 
     fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {

@@ -127,9 +127,9 @@ impl Scx {
     }
 
     /// What happened since the last time: CPUs that were yielded, queues that formed.
-    pub(super) fn hear(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn collect(&mut self, events: &mut Vec<Event>) {
         let before = events.len();
-        events.append(&mut self.told);
+        events.append(&mut self.reported);
         for (cpu, before) in self.seen.yields.iter_mut().enumerate() {
             let id = CpuId(cpu as u32);
             let state = self.grant.cpu(id);
@@ -148,8 +148,8 @@ impl Scx {
             }
         }
         self.hear_of_servers(events);
-        let told = |event: &Event| matches!(*event, Event::QueueFormed(id) if self.is_best_effort_in_line(id));
-        if events[before..].iter().any(told) {
+        let is_such = |event: &Event| matches!(*event, Event::QueueFormed(id) if self.is_best_effort_in_line(id));
+        if events[before..].iter().any(is_such) {
             self.seen.best_effort_at = quell_linux::now();
         }
     }

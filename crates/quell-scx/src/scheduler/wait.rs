@@ -51,16 +51,16 @@ impl Scx {
         let calm = (self.seen.best_effort_at + BEST_EFFORT_AGAIN) - quell_linux::now();
         let is_calm = calm > Nanos::ZERO;
         let yields = self.grant.listen(is_calm);
-        let mut told = std::mem::take(&mut self.told);
-        self.hear(&mut told);
-        self.told = told;
+        let mut reported = std::mem::take(&mut self.reported);
+        self.collect(&mut reported);
+        self.reported = reported;
         let wakes = |event: &Event| match *event {
             Event::Yielded(..) => yields,
             Event::QueueFormed(id) => !is_calm || !self.is_best_effort_in_line(id),
             _ => true,
         };
         let at_most = if is_calm { at_most.min(calm) } else { at_most };
-        let waited = match self.has_to_fetch() || self.told.iter().any(wakes) {
+        let waited = match self.has_to_fetch() || self.reported.iter().any(wakes) {
             true => Ok(()),
             false => self.grant.wait_for_news(Duration::from_nanos(at_most.0)),
         };

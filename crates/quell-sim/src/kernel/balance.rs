@@ -233,7 +233,7 @@ impl Kernel {
         self.account(to);
         self.take_off(task, Departure::Moved);
         self.put_on(task, to, Arrival::Moved);
-        self.told.counters.balanced += 1;
+        self.reports.counters.balanced += 1;
     }
 
     /// The threads that wait on a CPU, each with the part of the CPU's load that it is.

@@ -55,8 +55,8 @@ impl Kernel {
         seen.state = State::Runnable;
         seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
         seen.runnable_since = self.now;
-        self.told.counters.events += 1;
-        self.told.counters.wake_ups += 1;
+        self.reports.counters.events += 1;
+        self.reports.counters.wake_ups += 1;
     }
 
     /// The CPU on which an interrupt for this thread comes.
@@ -117,7 +117,7 @@ impl Kernel {
         self.put_aside(task);
         self.set_request(task, None);
         self.forget_missed(task);
-        self.told.wakers.forget(task);
+        self.reports.wakers.forget(task);
         let seen = &mut self.tasks[task.0 as usize];
         (seen.state, seen.stopped, seen.ended) = (State::Sleeping, true, true);
         self.timers.cancel(seen.timer);

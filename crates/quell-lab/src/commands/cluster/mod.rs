@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use quell_cluster::policy;
-use quell_cluster::report::{Told, told};
+use quell_cluster::report::{WorkloadReport, of_workload};
 use quell_cluster_sim::scenario::{Grain, SHIPPED, Scenario};
 use quell_cluster_sim::sim::{Cluster, Summary};
 use quell_cluster_sim::{grains, report};
@@ -124,8 +124,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Check { scenario, json } => check(&read(scenario)?, *json),
         Command::Live(arguments) => live::run(arguments, &read(&arguments.scenario)?),
         Command::Why { scenario, workload, policy, json } => {
-            let told = why(&read(scenario)?, WorkloadId(*workload), policy)?;
-            let text = if *json { serde_json::to_string_pretty(&told)? } else { told.text(&Screen::of_output()) };
+            let report = why(&read(scenario)?, WorkloadId(*workload), policy)?;
+            let text = if *json { serde_json::to_string_pretty(&report)? } else { report.text(&Screen::of_output()) };
             print(&text)
         }
         Command::Grains { scenario, policy, json } => grains(&read(scenario)?, policy, *json),
@@ -189,14 +189,14 @@ fn check(scenario: &Scenario, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn why(scenario: &Scenario, id: WorkloadId, policy: &str) -> Result<Told> {
+fn why(scenario: &Scenario, id: WorkloadId, policy: &str) -> Result<WorkloadReport> {
     let mut kind = String::new();
     let outcome = Cluster::simulate(scenario, policy, scenario.seed, |cluster, _| kind = cluster.kind(id).to_owned())?;
     let workloads = &outcome.view.workloads;
     if !workloads.present.get(id.index()).copied().unwrap_or(false) {
         bail!("there is no workload {} at the end: give 0 to {}", id.0, workloads.len().saturating_sub(1));
     }
-    Ok(told(&outcome.view, &outcome.judged, id, &kind))
+    Ok(of_workload(&outcome.view, &outcome.judged, id, &kind))
 }
 
 fn grains(scenario: &Scenario, policy: &str, json: bool) -> Result<ExitCode> {

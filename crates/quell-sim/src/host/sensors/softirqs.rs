@@ -31,7 +31,7 @@ fn merged(rate: f64) -> f64 {
 }
 
 impl Sensor for SoftInterrupts {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         let why = "of requests' packets alone, merged where they are nearer than 20 µs";
         found.signals.insert(Signal::SoftInterrupts, Support::Partly(why.into()));
     }

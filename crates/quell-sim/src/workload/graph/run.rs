@@ -280,7 +280,7 @@ impl Graphs {
     fn release(&mut self, kernel: &mut Kernel, number: usize, lock: usize) {
         let waker = Waker::Thread(self.workers[number].task);
         match self.locks[lock].release() {
-            Next::Nobody => {}
+            Next::NoOne => {}
             Next::Has(next) => {
                 self.workers[next].doing = Doing::Holds(lock);
                 self.wake(kernel, next, waker);

@@ -23,7 +23,7 @@ pub struct Counters {
 
 /// All that it tells.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reports {
     pub counters: Counters,
     /// For the host: what a policy may want to hear of.
     pub happened: Vec<Event>,
