@@ -122,7 +122,7 @@ is disabled && echo 'it sticks'
 began=$(uptime)
 kill -HUP $guardian
 await 'told so, it took over a third time' is enabled
-echo "attached $(($(uptime) - began)) centiseconds after it was told so" >&2
+echo "attached $(($(uptime) - began)) centiseconds after it was notified" >&2
 is_ordinary() { ! is_first; }
 await 'the server is an ordinary thread again' is_ordinary
 grep -o 'spare of .* fits=.*' /run/quell.log

@@ -33,7 +33,7 @@ pub struct WorkloadReport {
     pub moves: Vec<Judged>,
 }
 
-/// What a view and judged moves tell of a workload.
+/// What a view and judged moves show of a workload.
 #[must_use]
 pub fn of_workload(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -> WorkloadReport {
     let (workloads, at) = (&view.workloads, id.index());

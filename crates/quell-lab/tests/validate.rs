@@ -27,7 +27,7 @@ fn lines(rows: &[&Value]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Nine rows of ten, of so many at least.
+/// Nine rows of ten, of this many at least.
 fn assert_near(rows: &[Value], least: usize) {
     let off: Vec<&Value> = rows.iter().filter(|row| !is_near(row)).collect();
     assert!(rows.len() >= least, "{} rows", rows.len());

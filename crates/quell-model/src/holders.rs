@@ -109,14 +109,14 @@ mod tests {
     fn best_effort_work_runs_where_it_holds_cpus() {
         let held = holders([Some(WEB), Some(BATCH), None, Some(BATCH)]);
         assert_eq!(held.room_for(BATCH, &cpus("0-3"), &cpus("0-3")), cpus("1,3"));
-        assert_eq!(held.room_for(BATCH, &cpus("0-3"), &cpus("0-2")), cpus("1"), "a CPU that went offline is nobody's");
+        assert_eq!(held.room_for(BATCH, &cpus("0-3"), &cpus("0-2")), cpus("1"), "a CPU that went offline is no one's");
     }
 
     #[test]
     fn who_holds_nothing_has_one_cpu_and_nobodys_if_there_is_one() {
         let some = holders([Some(WEB), None, None, Some(WEB)]);
         assert_eq!(some.room_for(BATCH, &cpus("2-3"), &cpus("0-3")), cpus("2"), "it stays");
-        assert_eq!(some.room_for(BATCH, &cpus("3"), &cpus("0-3")), cpus("1"), "it moves to one that nobody holds");
+        assert_eq!(some.room_for(BATCH, &cpus("3"), &cpus("0-3")), cpus("1"), "it moves to one that no one holds");
         let none = holders([Some(WEB); 4]);
         assert_eq!(none.room_for(BATCH, &cpus("3"), &cpus("0-3")), cpus("3"), "it stays where it was");
         assert_eq!(none.room_for(BATCH, &CpuSet::EMPTY, &cpus("2-3")), cpus("2"));

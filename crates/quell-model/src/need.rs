@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::RuleKind;
-use crate::{Uses, Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Workload};
+use crate::{Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Uses, Workload};
 
 /// Something that a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

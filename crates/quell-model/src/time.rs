@@ -189,13 +189,13 @@ impl<'de> Deserialize<'de> for Nanos {
                 match number {
                     0 => Ok(Nanos::ZERO),
                     1.. => Err(E::custom(format!(
-                        "{number} is no time: add a unit, as in \"{number}ms\" or \"{number}us\""
+                        "{number} is not a time: add a unit, as in \"{number}ms\" or \"{number}us\""
                     ))),
-                    _ => Err(E::custom(format!("{number} is no time: it is negative; write one as in \"20ms\""))),
+                    _ => Err(E::custom(format!("{number} is not a time: it is negative; write one as in \"20ms\""))),
                 }
             }
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Nanos, E> {
-                Err(E::custom(format!("{number} is no time: add a unit, as in \"1.5ms\" or \"20us\"")))
+                Err(E::custom(format!("{number} is not a time: add a unit, as in \"1.5ms\" or \"20us\"")))
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Nanos, E> {
                 text.parse().map_err(E::custom)

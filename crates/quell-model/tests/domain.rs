@@ -145,7 +145,7 @@ fn a_stack_of_another_domain_steps_hears_of_its_own_plans_and_hands_its_pool_dow
     assert_eq!((&first.plan.tidy[..], &second.plan.tidy[..]), (&[1, 3][..], &[1][..]), "both saw the same moment");
     assert_eq!(wake, Wake::At(DAY));
 
-    // Each hears of its own plan in its next step, and of nothing else.
+    // Each learns of its own plan in its next step, and of nothing else.
     let Ok(_) = stack.turn(&mut building);
     assert_eq!(stack.layers()[0].policy.received, [Happened::Tidied(1, 1), Happened::Tidied(1, 3)]);
     assert_eq!(stack.layers()[1].policy.received, [Happened::Tidied(2, 1)]);

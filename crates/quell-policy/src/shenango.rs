@@ -37,7 +37,7 @@ parameters! {
     /// The parameters of `shenango`.
     #[derive(Eq)]
     pub struct ShenangoConfig {
-        /// How often congestion is looked for; what has waited for so long was there at two checks (NSDI 2019 §4: 5 µs).
+        /// How often congestion is looked for; what has waited for this long was there at two checks (NSDI 2019 §4: 5 µs).
         interval: Nanos = INTERVAL, in Nanos::from_micros(1)..=Nanos::from_secs(10);
     }
     check(config) { Ok(()) }

@@ -24,7 +24,7 @@ unsafe extern "C" {
 const RTLD_NOW: c_int = 2;
 /// Events of one machine: a new one begins after them.
 const EVENTS: usize = 2_000;
-/// All is checked after so many events.
+/// All is checked after this many events.
 const WHOLLY_EVERY: u32 = 1_000;
 
 type Draws = unsafe extern "C" fn(u64, *mut Event, u32);
@@ -115,14 +115,14 @@ impl Simulation {
 
     fn draw(&self, seed: u64) -> Vec<Event> {
         let mut events = vec![Event::default(); EVENTS];
-        // SAFETY: so many events are there.
+        // SAFETY: this many events are there.
         unsafe { (self.draws)(seed, events.as_mut_ptr(), EVENTS as u32) };
         events
     }
 
     fn run(&self, events: &[Event], on: Machine, wholly_every: u32) -> Option<Violation> {
         let mut at = 0;
-        // SAFETY: so many events are there, and the answer is a string that stays until the next call.
+        // SAFETY: this many events are there, and the answer is a string that stays until the next call.
         let answer = unsafe { (self.runs)(events.as_ptr(), events.len() as u32, on, wholly_every, &raw mut at) };
         if answer.is_null() {
             return None;
@@ -161,7 +161,7 @@ impl Simulation {
         }
     }
 
-    /// The first violation within so many events, by seed, from this seed on.
+    /// The first violation within this many events, by seed, from this seed on.
     fn search(&self, from: u64, events: usize) -> Option<(u64, Violation)> {
         (from..from + events.div_ceil(EVENTS) as u64)
             .find_map(|seed| self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY).map(|found| (seed, found)))

@@ -297,14 +297,14 @@ fn the_system_has_its_turns() {
     let turn_if = |polls, now, since| unsafe { quell_rule_system_turn(&raw const *shared, 0, polls, now, since) };
     let turn = |now, since| turn_if(false, now, since);
     shared.cpu[0].system_until.store(98, Relaxed);
-    assert!(!turn(100, 0), "nobody holds the CPU: the next in line may inherit it");
+    assert!(!turn(100, 0), "no one holds the CPU: the next in line may inherit it");
     assert!(turn(102, 102));
     shared.cpu[0].system_since.store(97, Relaxed);
-    assert!(turn(100, 100), "its turn lasts a slice, whoever of it runs");
+    assert!(turn(100, 100), "its turn lasts a slice, whichever of it runs");
     assert!(!turn(101, 100));
     shared.cpu[0].system_since.store(90, Relaxed);
     hand(&shared, 0, PARKED);
-    assert!(turn(100, 100), "nobody inherits it");
+    assert!(turn(100, 100), "no one inherits it");
     assert!(!turn_if(true, 200, 150), "the loop polls there, and others give way first");
     assert!(turn_if(true, 200, 100));
     assert!(!turn_if(true, 140, 0), "nor again before the pause is over");

@@ -29,7 +29,7 @@ pub struct Faults {
     pub vanishing: f64,
     /// A knob that the host has not.
     pub without: Option<KnobKind>,
-    /// Grants and revocations are carried out so long after the look. Until then they are pending.
+    /// Grants and revocations are carried out this long after the look. Until then they are pending.
     pub grants_late: Nanos,
 }
 
@@ -56,7 +56,7 @@ pub struct Faulty<H> {
     seen: Nanos,
     /// Grants and revocations on their way, the first first, and when they are carried out.
     on_the_way: Vec<(Nanos, GrantCommand)>,
-    /// What tells the time while something is on its way.
+    /// The clock while something is on its way.
     clock: Option<View>,
     /// What happened while the time was asked for.
     happened: Vec<Event>,
@@ -163,7 +163,7 @@ impl<H> Faulty<H> {
 }
 
 impl<H: Host> Faulty<H> {
-    /// Carries out what is due of what was on its way. What becomes of it is not told any more.
+    /// Carries out what is due of what was on its way. What becomes of it is not reported any more.
     fn carry_out_late(&mut self) -> Result<(), H::Error> {
         let Some(view) = &mut self.clock else { return Ok(()) };
         self.host.observe(SignalSet::default(), view, &mut self.happened)?;

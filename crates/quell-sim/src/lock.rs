@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockOrder {
-    /// Whoever comes first: the one who has waited longest is woken, and tries again when it has a CPU. As glibc's
+    /// The first to come: the one that has waited longest is woken, and tries again when it has a CPU. As glibc's
     /// mutexes over futexes, without their spinning.
     #[default]
     Barging,
-    /// The one who has waited longest, at once: nobody else can have it until that one has had a CPU.
+    /// The one that has waited longest, at once: no other can have it until that one has had a CPU.
     HandOff,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Lock {
     waiting: VecDeque<usize>,
 }
 
-/// Who hears of a release.
+/// What learns of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     NoOne,

@@ -265,7 +265,7 @@ impl Sim {
         self.set_time(until);
     }
 
-    /// Lets time pass until then, or until something happened that a policy may want to hear of.
+    /// Lets time pass until then, or until something happened that a policy may act on.
     pub(crate) fn run_until_event(&mut self, until: Nanos) {
         while self.kernel.reports.happened.is_empty() {
             if !self.step(until) {
@@ -310,7 +310,7 @@ impl Sim {
         }
     }
 
-    /// Lets every CPU of the host pick that has to; workloads hear from whom a granted CPU was taken.
+    /// Lets every CPU of the host pick that has to; workloads learn which threads lost a granted CPU.
     #[inline]
     pub(crate) fn settle_host(&mut self) {
         self.kernel.settle();
@@ -328,7 +328,7 @@ impl Sim {
         }
     }
 
-    /// Whoever the host knows by this number was granted a CPU. To be called before the CPU picks.
+    /// The workload with this number at the host was granted a CPU. To be called before the CPU picks.
     pub(crate) fn granted(&mut self, tenant: usize, cpu: CpuId) {
         if let Some(load) = self.tenants[tenant].load {
             self.loads[load].granted(&mut self.kernel, cpu.index());

@@ -17,7 +17,7 @@ type Due = u128;
 const NEVER: Due = Due::MAX;
 const TIMER_BITS: u32 = 24;
 const LAST_SEQUENCE: u64 = (1 << 40) - 1;
-/// The tree begins with so many leaves.
+/// The tree begins with this many leaves.
 const FIRST_LEAVES: usize = 8;
 /// No timer has this number.
 const NONE: u32 = (1 << TIMER_BITS) - 1;

@@ -63,7 +63,7 @@ fn the_budget_replenishment_penalty_of_figure_1() {
     assert!(near(full[0].latencies.max(), 4));
 }
 
-/// vas-rtns21 §4: four tasks in a VM on a partial CPU with budget P × U have the latencies of a full CPU, whoever shares
+/// vas-rtns21 §4: four tasks in a VM on a partial CPU with budget P × U have the latencies of a full CPU, whatever shares
 /// it (Theorem 4.2); with less they have not.
 #[test]
 fn a_partial_cpu_with_enough_budget_is_as_a_full_one() {

@@ -105,7 +105,7 @@ impl Collector {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| {
             tracing::debug!("libbpf: {}", text.trim_end())
         })));
-        // Kernels without all symbols do not tell where the preemption count is; interrupts are then counted.
+        // Kernels without all symbols do not report where the preemption count is; interrupts are then counted.
         match Collector::load(options, false) {
             Err(error) if options.sees_wakers() => {
                 tracing::debug!("interrupts are counted, since: {error}");

@@ -60,7 +60,7 @@ fn print(total: &Report, alive: &[(String, i32)], unclear: &[(String, String)]) 
     for (name, why) in unclear {
         eprintln!(
             "quell: not put back: what '{name}' changed: another process holds its lock, and whether that is a Quell at work \
-             cannot be told: {why}; end that process, or remove '{name}.lock' if no Quell runs"
+             cannot be determined: {why}; end that process, or remove '{name}.lock' if no Quell runs"
         );
     }
     for write in &total.restored {

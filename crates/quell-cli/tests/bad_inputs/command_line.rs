@@ -84,7 +84,7 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     ("gap --workload x", 2, "'x' … NAME=WHERE,cpus=N … such as"),
     ("gap --workload x=", 2, "pid:N, cgroup:PATH"),
     ("gap --workload x=pid:1", 2, "requests no CPUs; add cpus=N"),
-    ("gap --workload x=pid:abc,cpus=1", 2, "'abc' is no process number"),
+    ("gap --workload x=pid:abc,cpus=1", 2, "'abc' is not a process number"),
     ("gap --workload x=foo:1,cpus=1", 2, "'foo:1' … pid:N, cgroup:PATH"),
     ("gap --workload x=pid:1,cpus=-1", 2, "-1 … 0 to 1024"),
     ("gap --workload x=pid:1,cpus=nan", 2, "0 to 1024"),

@@ -92,7 +92,7 @@ fn skipped(block: &Block) -> Option<String> {
     block.not_run().map(str::to_owned).or(needs_root.then(|| "needs root, and namespaces of its own".to_owned()))
 }
 
-/// Tells even where the test passes.
+/// Reports even where the test passes.
 fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "documents: {text}");
 }

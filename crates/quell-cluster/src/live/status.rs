@@ -1,4 +1,4 @@
-//! What a controller tells of its cluster.
+//! What a controller reports of its cluster.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

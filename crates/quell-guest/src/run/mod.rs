@@ -86,7 +86,7 @@ pub struct Output {
 pub struct Lab<'a> {
     /// The cache of kernel, QEMU and the rest.
     pub cache: Cache,
-    /// Told about fetching.
+    /// Notified about fetching.
     pub progress: &'a dyn Progress,
     /// Show the guest's console on the error output.
     pub show_console: bool,
@@ -253,7 +253,7 @@ impl<'a> Lab<'a> {
             let address = line.and_then(|line| u64::from_str_radix(line.split_whitespace().next()?, 16).ok());
             address.filter(|address| *address != 0).ok_or_else(|| LabError::Malformed {
                 path: path.clone(),
-                why: format!("it does not tell where {name} is"),
+                why: format!("it does not say where {name} is"),
             })
         };
         Ok(Some((address("virtio_fs_enqueue_req")?, address("virtio_fs_request_complete")?)))

@@ -29,9 +29,9 @@ pub struct Comparison {
     pub cpus: Vec<u32>,
     /// Seeds of the load's schedule: 1 to this number.
     pub seeds: u64,
-    /// Each cell's load lasts so long.
+    /// Each cell's load lasts this long.
     pub seconds: u32,
-    /// CPUs and load so many times as fast.
+    /// CPUs and load this many times as fast.
     pub speed: u32,
     /// Do load generators run among the programs, not on CPUs of their own?
     pub shared: bool,

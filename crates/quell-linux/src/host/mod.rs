@@ -134,7 +134,7 @@ impl LinuxHost {
         })
     }
 
-    /// Tells this journal about every write before it is made.
+    /// Notifies this journal of every write before it is made.
     #[must_use]
     pub fn with_journal(mut self, journal: Box<dyn Journal>) -> LinuxHost {
         self.writes.journal = journal;

@@ -97,7 +97,7 @@ pub trait Scheduler: Any + Debug + Send {
         false
     }
 
-    /// Meets the threads of its workloads, which `threads_of` tells, the oldest first. What they are to have is added to
+    /// Meets the threads of its workloads, which `threads_of` reports, the oldest first. What they are to have is added to
     /// `settings`; then [`Scheduler::settled`] follows. Returns those that are to have the class back that they had.
     fn meet(
         &mut self,

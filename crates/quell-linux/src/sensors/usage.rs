@@ -7,7 +7,7 @@ use crate::LinuxError;
 use crate::cgroup::{self, Group, UsageFile};
 use crate::members::{Level, Member, Members};
 
-/// Up to so many workloads that are not latency-critical are read at each look …
+/// Up to this many workloads that are not latency-critical are read at each look …
 const FEW: usize = 100;
 /// … and more of them together, this often: a file each.
 const OTHERS_EVERY: Nanos = Nanos::from_secs(1);

@@ -153,7 +153,11 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId, last: Option<CpuId>
 /// guarantee, then latency-critical before best-effort, then the lowest rank, then the fewest other CPUs held, then the
 /// lowest slot. None for a banned CPU; a workload at its limit is left out.
 #[must_use]
-pub fn next_holder(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = WorkloadId>) -> Option<WorkloadId> {
+pub fn next_holder(
+    now: &Occupancy<'_>,
+    cpu: CpuId,
+    waiting: impl IntoIterator<Item = WorkloadId>,
+) -> Option<WorkloadId> {
     if now.banned.contains(cpu) || !now.pool.contains(cpu) {
         return None;
     }
@@ -250,8 +254,16 @@ mod tests {
         let standing = [BE, BE, Standing { rank: 0, ..BE }];
         let holder = [None, Some(first), Some(third), Some(third)];
         assert_eq!(next_holder(&occupancy(&holder, &standing), CpuId(0), [first, second]), Some(second));
-        assert_eq!(next_holder(&occupancy(&holder, &standing), CpuId(0), [first, second, third]), Some(third), "the rank");
-        assert_eq!(next_holder(&occupancy(&[Some(second), None], &standing), CpuId(0), [first, second]), Some(first), "none");
+        assert_eq!(
+            next_holder(&occupancy(&holder, &standing), CpuId(0), [first, second, third]),
+            Some(third),
+            "the rank"
+        );
+        assert_eq!(
+            next_holder(&occupancy(&[Some(second), None], &standing), CpuId(0), [first, second]),
+            Some(first),
+            "none"
+        );
     }
 
     #[test]

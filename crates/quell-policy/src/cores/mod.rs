@@ -5,7 +5,7 @@
 mod occupancy;
 mod tasks;
 
-use quell_model::{Uses, Key};
+use quell_model::{Key, Uses};
 
 pub(crate) use occupancy::Cores;
 pub(crate) use tasks::{Right, Task, Tasks, Thresholds, queueing_delay};

@@ -16,8 +16,8 @@ mod tsa;
 use std::fmt::Write;
 
 use quell_model::{
-    CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    RuleKind, Signal, Target, ThreadId, Verdict, View, Wake,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, RuleKind,
+    Signal, Target, ThreadId, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 

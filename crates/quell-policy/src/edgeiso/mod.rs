@@ -24,8 +24,8 @@ mod verify;
 use quell_model::knob::Settling;
 use quell_model::trial::Finding;
 use quell_model::{
-    CpuSet, Description, Event, Uses, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Refusal, Signal,
-    SignalSet, Verdict, View, Wake, WorkloadId,
+    CpuSet, Description, Event, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Refusal, Signal, SignalSet,
+    Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 

@@ -22,8 +22,8 @@
 mod invariants;
 
 use quell_model::{
-    CpuCount, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    SchedClass, Signal, Target, ThreadId, Verdict, View, Wake, WorkloadId,
+    CpuCount, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
+    SchedClass, Signal, Target, ThreadId, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 

@@ -19,8 +19,8 @@ mod top;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
-    Policy, Refusal, Signal, Target, Verdict, View, Wake,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan, Policy,
+    Refusal, Signal, Target, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 

@@ -17,8 +17,8 @@ mod migrate;
 pub mod place;
 
 use quell_model::{
-    CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NodeSet, NoteKind, Part, Plan,
-    Policy, Signal, SignalSet, Target, Verdict, View, Wake,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NodeSet, NoteKind, Part, Plan, Policy,
+    Signal, SignalSet, Target, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 

@@ -47,7 +47,7 @@ impl Scene {
         self.host.attach(&WorkloadSpec { profile: Some(known(profile)), ..foreground }).unwrap()
     }
 
-    /// So many busy threads.
+    /// This many busy threads.
     fn background(&mut self, threads: u32, profile: &str) -> WorkloadId {
         let background = WorkloadSpec::be("background").busy(threads);
         self.host.attach(&WorkloadSpec { profile: Some(known(profile)), ..background }).unwrap()

@@ -19,8 +19,8 @@ mod tests;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
-    Policy, Signal, Target, Verdict, View, Wake, WorkloadId,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan, Policy,
+    Signal, Target, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ parameters! {
         upsize_below: f64 = 0.05, in 0.0..=1.0;
         /// With more slack than this a workload may be downsized (`makeDecision`: 0.2).
         downsize_above: f64 = 0.2, in 0.0..=1.0;
-        /// A workload whose downsizing was taken back is left alone for so long (`REST`: 100 looks of 0.1 s).
+        /// A workload whose downsizing was taken back is left alone for this long (`REST`: 100 looks of 0.1 s).
         rest: Nanos = Nanos::from_secs(10), in Nanos::ZERO..=Nanos::from_secs(3600);
     }
     check(config) {
@@ -126,7 +126,7 @@ impl Parties {
     /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "parties",
-        summary: "divides cores and cache ways; whoever misses his latency gets one unit more, every 500 ms",
+        summary: "divides cores and cache ways; a service that misses its latency gets one unit more, every 500 ms",
         source: "Chen et al., ASPLOS 2019, and its published controller; caladan-osdi20 §7",
         interval: INTERVAL,
         signals: &[Need::or(Signal::Latency, "cores and ways stay divided evenly")],

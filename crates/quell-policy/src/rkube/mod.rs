@@ -13,8 +13,8 @@ mod invariants;
 mod place;
 
 use quell_model::{
-    CpuCount, CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
-    Target, View, Wake, Workload,
+    CpuCount, CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Target, Uses, View, Wake, Workload,
 };
 use serde::{Deserialize, Serialize};
 

@@ -19,8 +19,8 @@ mod invariants;
 mod place;
 
 use quell_model::{
-    BytesPerSecond, CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
-    Policy, Signal, Target, View, Wake, WorkloadId,
+    BytesPerSecond, CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Signal, Target, Uses, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 

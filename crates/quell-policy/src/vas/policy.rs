@@ -1,8 +1,8 @@
 //! The policy: servers for every workload with a demand.
 
 use quell_model::{
-    CpuCount, CpuId, CpuSet, Description, Event, Uses, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
-    Policy, Rule, RuleKind, Target, Verdict, View, Wake, WorkloadId,
+    CpuCount, CpuId, CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Rule, RuleKind, Target, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 

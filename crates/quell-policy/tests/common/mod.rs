@@ -144,7 +144,7 @@ pub fn any_story(happenings: usize) -> impl Strategy<Value = Story> {
         .prop_map(|(topology, loads, happenings, seed)| Story { topology, loads, happenings, seed })
 }
 
-/// What a blind host does not tell: all but who there is, and who holds which CPU.
+/// What a blind host does not report: all but who there is, and who holds which CPU.
 fn withheld() -> SignalSet {
     let known = SignalSet::of(&[Signal::Threads, Signal::CriticalThreads, Signal::Holder]);
     SignalSet::of(Signal::ALL).difference(known)

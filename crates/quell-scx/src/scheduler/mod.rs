@@ -80,9 +80,9 @@ pub struct Scx {
     /// As of the last observation.
     seen: Seen,
     reported: Vec<Event>,
-    /// So long the next sleep lasts at most, if nothing wakes the loop.
+    /// This long the next sleep lasts at most, if nothing wakes the loop.
     patience: Nanos,
-    /// And so long if a queue waits that no rule serves; zero while there is none.
+    /// And this long if a queue waits that no rule serves; zero while there is none.
     queue_looks: Nanos,
     /// When it is looked next which cgroups the workloads have.
     cgroups_at: Nanos,
@@ -106,7 +106,7 @@ struct Seen {
     decided: (Option<Nanos>, Decisions),
     /// When it is looked next which thread is scheduled by cores, if one is.
     cookies_at: Nanos,
-    /// When a queue of best-effort work in line was told last.
+    /// When a queue of best-effort work in line was reported last.
     best_effort_at: Nanos,
 }
 
@@ -275,7 +275,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     let sockets = if sockets::can_be_watched() {
         Support::Yes
     } else {
-        let why = "this kernel does not tell when data comes to sockets".to_owned();
+        let why = "this kernel does not report when data arrives at sockets".to_owned();
         Support::No { why, fix: "use Linux 6.3 or later".to_owned() }
     };
     can.signals.insert(Signal::UnreadDelay, sockets);

@@ -1,4 +1,4 @@
-//! What policies are told of threads, held against the kernel's own tracepoints.
+//! What is reported of threads to policies, held against the kernel's own tracepoints.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI32;
@@ -12,9 +12,9 @@ use quell_scx::{Parts, ScxOptions};
 use crate::recorded::{Recorded, Recording};
 use crate::support::*;
 
-/// So many of 1,000 may a time differ by …
+/// This many of 1,000 may a time differ by …
 const OF_1000: u64 = 10;
-/// … and so much a turn: the kernel counts times from where a CPU begins to choose, the tracepoint tells when it has chosen. That
+/// … and so much a turn: the kernel counts times from where a CPU begins to choose, the tracepoint reports when it has chosen. That
 /// is 7,000 instructions at most, 250 a microsecond.
 const CHOICE_US: u64 = 28;
 
@@ -175,11 +175,13 @@ fn hold(
         let (tid, reported) = (thread.0, &recorded.threads[&thread.0]);
         let said: Vec<u64> =
             after.threads[&tid].iter().zip(before.threads[&tid]).map(|(after, before)| after - before).collect();
-        println!("{tid}: said {said:?}, told {reported:?}");
+        println!("{tid}: said {said:?}, reported {reported:?}");
         let [run, turns] = &mut of_workload[of(at)];
         (*run, *turns) = (*run + reported.run, *turns + reported.turns);
         let delays = [reported.delay, reported.delay + reported.slept_moved];
-        if !is_near(said[0], reported.run, reported.turns) || delays.iter().all(|&delay| !is_near(said[1], delay, reported.turns)) {
+        if !is_near(said[0], reported.run, reported.turns)
+            || delays.iter().all(|&delay| !is_near(said[1], delay, reported.turns))
+        {
             wrong.push(format!("times of {tid}: {said:?}, {reported:?}"));
         }
         if said[2] != reported.preemptions || !(reported.late[0]..=reported.late[1]).contains(&said[3]) {
@@ -194,14 +196,15 @@ fn hold(
     }
     for (at, [reported, turns]) in of_workload.into_iter().enumerate() {
         let said = after.run_time[at] - before.run_time[at];
-        println!("workload {at}: said {said}, told {reported}");
+        println!("workload {at}: said {said}, reported {reported}");
         if !is_near(said, reported, turns) {
             wrong.push(format!("run time of workload {at}: {said}, {reported}"));
         }
     }
     let reported = recorded.threads.values();
-    let [preempted, late] = reported.fold([0; 2], |sum, reported| [sum[0] + reported.preemptions, sum[1] + reported.late[0]]);
-    assert!(preempted > 100 && late > 0 && woke.len() > 2, "{preempted}, {late}: this tells of something");
+    let [preempted, late] =
+        reported.fold([0; 2], |sum, reported| [sum[0] + reported.preemptions, sum[1] + reported.late[0]]);
+    assert!(preempted > 100 && late > 0 && woke.len() > 2, "{preempted}, {late}: this shows something");
     (recorded, wrong)
 }
 
@@ -250,9 +253,9 @@ lab_tests! {
             let after = machine.scx().grant().decisions();
             let said = after.overtaken - before.overtaken;
             let reported = recorded.takeovers.iter().filter(|taken| taken.after_us < AT_ONCE_US).count() as u64;
-            println!("overtaken: said {said}, told {reported}");
+            println!("overtaken: said {said}, reported {reported}");
             // A slice that ends, or a yield, just when another thread wakes up looks the same.
-            assert!(reported > 50 && said <= reported && (reported - said) * 8 < reported, "overtaken: said {said}, told {reported}");
+            assert!(reported > 50 && said <= reported && (reported - said) * 8 < reported, "overtaken: said {said}, reported {reported}");
             assert!(wrong.is_empty(), "{wrong:#?}");
 
             let be = Group::new("be");
@@ -270,10 +273,10 @@ lab_tests! {
             let recorded = recording.end(&[comes.0, work[0].0, work[1].0]);
             let said = machine.scx().grant().decisions().preempted - before;
             let reported = recorded.takeovers.iter().filter(|taken| taken.to == comes.0 && taken.from != comes.0).count();
-            println!("taken: said {said}, told {reported}");
+            println!("taken: said {said}, reported {reported}");
             // The system may have its turn on a CPU that best-effort work holds.
             let more = said.checked_sub(told as u64);
-            assert!(reported > 30 && more.is_some_and(|more| more * 10 < said), "CPUs taken: said {said}, told {reported}");
+            assert!(reported > 30 && more.is_some_and(|more| more * 10 < said), "CPUs taken: said {said}, reported {reported}");
             machine.scx().grant().check().unwrap();
         }
     }

@@ -100,7 +100,7 @@ lab_tests! {
             let _first = RealTime::begin();
             let asked = Some(Grace { signal: GraceSignal::Usr1, time: GRACE });
             let (notified, woke) = in_a_second(None, || spin_with(count_it));
-            assert_eq!(notified, 0, "nobody asked");
+            assert_eq!(notified, 0, "no one asked");
             let at_once = woke;
             let (notified, woke) = in_a_second(asked, || spin_with(count_it));
             assert!(woke > 0 && notified.abs_diff(woke) <= woke / 4, "one signal a wake-up: {notified}, {woke}");
@@ -109,7 +109,7 @@ lab_tests! {
             let waited = woke;
             let (notified, woke) = in_a_second(asked, || spin_with(yield_at_once));
             assert!(notified.abs_diff(woke) <= woke / 4, "one signal a wake-up: {notified}, {woke}");
-            assert!(woke > 2 * waited, "it yields, nobody waits: {woke}, before {waited}");
+            assert!(woke > 2 * waited, "it yields, no one waits: {woke}, before {waited}");
         }
     }
 }

@@ -45,7 +45,7 @@ lab_tests! {
             let now = monotonic;
             // This test's own thread, too, is one that others wait behind.
             let is_stuck = |machine: &Machine| machine.scx().grant().stuck(now()).unwrap().iter().any(|stuck| stuck.tid == pinned.0 as u32);
-            assert!(!is_stuck(&machine), "nobody hogs its CPU yet");
+            assert!(!is_stuck(&machine), "no one hogs its CPU yet");
             let hog = Child::run(None, Some(1), hog_for_4_s);
             pass(1500);
             let before = free.ran();

@@ -1,4 +1,4 @@
-//! Switches and wake-ups as the kernel's tracepoints tell them, read from tracefs as text: a second source for what
+//! Switches and wake-ups as the kernel's tracepoints report them, read from tracefs as text: a second source for what
 //! counters say.
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl Drop for Recording {
     }
 }
 
-/// What the text tells of one thread; times in µs.
+/// What the text reports of one thread; times in µs.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     pub run: u64,
@@ -65,7 +65,7 @@ pub struct Told {
     pub preemptions: u64,
     /// Late starts: those that are, and those that may be.
     pub late: [u64; 2],
-    /// For so long it slept after it had been moved to another CPU's queue asleep. EEVDF leaves a thread that sleeps in its queue
+    /// It slept for this long after it had been moved to another CPU's queue asleep. EEVDF leaves a thread that sleeps in its queue
     /// for a while; if it is moved meanwhile, the kernel's schedstat takes it for one that waits.
     pub slept_moved: u64,
     moved_at: Option<u64>,
@@ -90,11 +90,11 @@ enum Now {
 pub struct Takeover {
     pub from: i32,
     pub to: i32,
-    /// For so long had the other waited.
+    /// For this long had the other waited.
     pub after_us: u64,
 }
 
-/// What the text tells.
+/// What the text reports.
 #[derive(Default)]
 pub struct Recorded {
     pub threads: BTreeMap<i32, Told>,

@@ -12,7 +12,7 @@ use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
 
-/// Two latency-critical cgroups that hold so many CPUs as one.
+/// Two latency-critical cgroups that hold this many CPUs as one.
 struct Two {
     groups: [Group; 2],
     ids: [WorkloadId; 2],
@@ -148,7 +148,7 @@ lab_tests! {
                 format!("{outcomes:?}")
             };
             assert!(reported(batch, Some(one)).contains("latency-critical"));
-            assert!(reported(one, Some(other)).contains("one leader"), "the leader follows nobody");
+            assert!(reported(one, Some(other)).contains("one leader"), "the leader follows no one");
             assert!(reported(WorkloadId(77), Some(one)).contains("Vanished"));
             let leader = |machine: &Machine, id| machine.scx().grant().leader_of(id);
             assert_eq!(leader(&two.machine, other), Some(one));

@@ -175,7 +175,7 @@ impl SimHost {
         self.watch = Some(watch);
     }
 
-    /// Nobody looks on any more; what was seen.
+    /// The observer is removed; what it recorded.
     pub(crate) fn end_watch(&mut self) -> Option<Watch> {
         self.look();
         let mut watch = self.watch.take()?;
@@ -183,7 +183,7 @@ impl SimHost {
         Some(watch)
     }
 
-    /// Whoever looks on closes the parts of the time that are over.
+    /// The observer closes the parts of the time that are over.
     fn look(&mut self) {
         if let Some(mut watch) = self.watch.take_if(|watch| watch.next() <= self.sim.now()) {
             watch.look(self);

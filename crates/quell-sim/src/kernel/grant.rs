@@ -151,7 +151,7 @@ impl Kernel {
         }
     }
 
-    /// The holder's next thread; a holder without one yields the CPU, and whoever is next in line inherits it.
+    /// The holder's next thread; a holder without one yields the CPU, and the next in line inherits it.
     pub(crate) fn pick_granted(&mut self, cpu: usize) -> Option<TaskId> {
         let id = CpuId(cpu as u32);
         if self.grants.banned.contains(id) || !self.masks.online.contains(id) {
@@ -182,7 +182,8 @@ impl Kernel {
                     && !self.grants.waiting[workload.index()].is_empty()
             };
             let waiting = (0..self.grants.waiting.len() as u32).map(WorkloadId).filter(waits);
-            self.grants.holder[cpu] = next_holder(&self.grants.occupancy(self.masks.online, &self.topology), id, waiting);
+            self.grants.holder[cpu] =
+                next_holder(&self.grants.occupancy(self.masks.online, &self.topology), id, waiting);
         }
     }
 

@@ -46,9 +46,9 @@ use crate::domains::Domains;
 use crate::imbalance::Looks;
 use crate::masks::{Masks, Runnable};
 use crate::mechanisms::Mechanism;
+use crate::reports::Reports;
 use crate::switching::Switching;
 use crate::timers::Timers;
-use crate::reports::Reports;
 use state::{Average, Budget, Cpu, Entity, State, Task, Tree};
 
 /// The kernel and its machine.

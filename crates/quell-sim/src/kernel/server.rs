@@ -42,7 +42,7 @@ struct Server {
     priority: u32,
     in_turns: bool,
     budget: DeferrableServer,
-    /// The end of the last period in which somebody heard of an exhausted budget.
+    /// The end of the last period in which an exhausted budget was reported.
     told_until: Nanos,
     /// The longest run beyond a budget since then.
     overrun: Nanos,

@@ -10,7 +10,7 @@ use crate::Stream;
 use crate::mechanisms::Mechanism;
 
 impl Kernel {
-    /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread, or an
+    /// A sleeping thread has work again, this many ns of it at full speed. `waker`: the CPU whose running thread, or an
     /// interrupt there, woke it; None: something outside.
     pub fn wake(&mut self, task: TaskId, work_ns: u64, waker: Option<usize>) {
         self.tasks[task.0 as usize].woken_by_thread = false;
@@ -161,7 +161,7 @@ impl Kernel {
         }
         match self.preempts(task, running) {
             Preempts::No => {}
-            // Whoever wakes a thread on its own CPU looks when the system call or the interrupt returns.
+            // What wakes a thread on its own CPU looks when the system call or the interrupt returns.
             Preempts::AsSet if !is_local => self.reschedule_lazily(cpu),
             Preempts::AtOnce | Preempts::AsSet => self.reschedule(cpu),
         }

@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Print one JSON status a look (as `GET /v1/status`), one line each, instead of the view
     #[arg(long)]
     json: bool,
-    /// End after so many looks
+    /// End after this many looks
     #[arg(long, value_name = "COUNT")]
     looks: Option<u64>,
 }

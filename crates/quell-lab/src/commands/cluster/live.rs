@@ -17,7 +17,7 @@ use quell_cluster_sim::scenario::Scenario;
 use quell_command::output::WrongCommandLine;
 use quell_command::signals;
 
-/// Control a simulated cluster in real time until it is over; it goes on also while no one controls it
+/// Control a simulated cluster in real time until its scenario ends; it continues without a controller, too
 #[derive(Args)]
 pub struct Arguments {
     /// A shipped scenario's name, or a file
@@ -25,10 +25,10 @@ pub struct Arguments {
     /// The policy
     #[arg(long, default_value = "sdc-global")]
     policy: String,
-    /// Its seconds for one of the clock's
+    /// Simulated seconds per second of real time
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// Begin anew, whatever is there
+    /// Start anew, even if a simulated cluster exists
     #[arg(long)]
     fresh: bool,
     /// The folder with its socket and its journal [default: quell-cluster in $XDG_RUNTIME_DIR, else in /run]

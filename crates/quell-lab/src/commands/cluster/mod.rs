@@ -60,7 +60,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check a scenario, and say what is in it
+    /// Check a scenario, and report what is in it
     Check {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -69,7 +69,7 @@ enum Command {
         json: bool,
     },
     Live(live::Arguments),
-    /// Say where a workload is at a scenario's end and which moves were made for it
+    /// Report where a workload is at a scenario's end and which moves were made for it
     Why {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -82,7 +82,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a scenario in both grains, and say how far the coarse one can be trusted
+    /// Run a scenario in both grains, and report how far the coarse one can be trusted
     Grains {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -103,7 +103,7 @@ enum Command {
         #[arg(long, default_value = "sdc-global")]
         policy: String,
     },
-    /// Run a recorded scenario again and say whether the same plans come out
+    /// Run a recorded scenario again and report whether its plans are the same
     Replay {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -238,7 +238,7 @@ fn replay(scenario: &Scenario, path: &PathBuf) -> Result<ExitCode> {
     let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let recorded: Vec<&str> = text.lines().collect();
     let policy: String = serde_json::from_str(recorded.first().copied().unwrap_or_default())
-        .with_context(|| format!("{} is no record of a simulated cluster", path.display()))?;
+        .with_context(|| format!("{} is not a record of a simulated cluster", path.display()))?;
     let now = lines(scenario, &policy)?;
     if let Some(at) =
         (0..recorded.len().max(now.len())).find(|at| recorded.get(*at).copied() != now.get(*at).map(String::as_str))

@@ -175,7 +175,7 @@ fn misses_of_all_cpus_make_an_estimate() {
 fn samples_are_of_the_cpus_that_were_asked_for() {
     let (tree, bench) = (machine(), Bench::default());
     let mut bandwidth = bandwidth(&tree, &bench);
-    assert!(!bandwidth.take_samples(), "nobody asked");
+    assert!(!bandwidth.take_samples(), "no one asked");
     bench.count(CACHE_MISSES, CpuId(1), 70, SECOND);
     let before = clock::now();
     assert!(matches!(bandwidth.ask(&ask("1,900")), Some(Verdict::Applied(_))));

@@ -35,7 +35,7 @@ impl Toy {
         self.gauge.begin(self.now);
     }
 
-    /// So many looks at a victim whose contention follows from the knob.
+    /// This many looks at a victim whose contention follows from the knob.
     fn looks(&mut self, count: u32, contention: impl Fn(u32) -> f64) {
         for _ in 0..count {
             self.now += LOOK;
@@ -114,7 +114,10 @@ fn what_helps_is_kept_at_its_weakest_step() {
     assert_eq!(toy.verdict(), (Finding::Helped, Then::Kept, Some(3)));
     assert_eq!((toy.strength, toy.trials.running()), (3, None));
     let reported = toy.reported.last().unwrap();
-    assert!((reported.effect().unwrap() + 0.4).abs() < 1e-3 && reported.before.count >= 3 && reported.after.count >= 3, "{reported:?}");
+    assert!(
+        (reported.effect().unwrap() + 0.4).abs() < 1e-3 && reported.before.count >= 3 && reported.after.count >= 3,
+        "{reported:?}"
+    );
     assert!((reported.cost.unwrap() - 0.3).abs() < 1e-3, "best-effort work is 7 in place of 10: {reported:?}");
 }
 

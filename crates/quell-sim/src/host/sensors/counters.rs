@@ -17,7 +17,7 @@ use crate::host::capabilities::no_contention;
 use crate::host::members::Members;
 use crate::math;
 
-/// Counters' noise has a stream that nobody else has.
+/// Counters' noise has a stream that no one else has.
 const STREAM: u64 = 3 << 32;
 
 /// A counter and what was seen of it.
@@ -57,7 +57,7 @@ impl Gauge {
     }
 }
 
-/// A counter of workloads: the signal, how good it is, and what is divided by what of all that was counted in so many
+/// A counter of workloads: the signal, how good it is, and what is divided by what of all that was counted in this many
 /// seconds.
 type Counter = (Signal, fn(&Meters) -> &Meter, fn(&Rates, f64) -> (f64, f64));
 

@@ -25,7 +25,7 @@ struct Seen {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SoftInterrupts(Vec<Seen>);
 
-/// Interrupts a second of so many packets a second.
+/// Interrupts a second of this many packets a second.
 fn merged(rate: f64) -> f64 {
     rate / (1.0 + rate * MERGED)
 }

@@ -368,7 +368,7 @@ impl Graphs {
         }
     }
 
-    /// Since when the oldest stage that nobody works on has waited in a workload. Where all threads of a pool sleep, for
+    /// Since when the oldest stage that no thread works on has waited in a workload. Where all threads of a pool sleep, for
     /// locks or for others, no CPU would help, and what waits for them does not count.
     pub fn oldest_waiting(&self, workload: usize, kernel: &Kernel) -> Option<u64> {
         let moves =

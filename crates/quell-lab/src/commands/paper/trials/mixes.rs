@@ -28,7 +28,7 @@ const LIFTED: Nanos = Nanos::from_secs(5);
 /// A service has so much of a technique, or that is useless.
 const LEAST_CYCLES: f64 = 0.02;
 const LEAST_TAIL: f64 = 0.05;
-/// A service whose tail is so many times as long is listed.
+/// A service whose tail is this many times as long is listed.
 const BEYOND: f64 = 1.25;
 
 /// What one run showed.
