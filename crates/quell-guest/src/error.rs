@@ -88,7 +88,7 @@ pub enum LabError {
     },
     /// None of the lab's kernels is available.
     #[error(
-        "none of the kernels that the lab knows can be had:\n{tried}\
+        "none of the kernels that the lab knows is available:\n{tried}\
          Debian's {suite} has: {available}\n\
          fix: try one of those with --kernel VERSION"
     )]

@@ -155,7 +155,8 @@ impl FromStr for Nanos {
                 )));
             }
             let known = UNITS.iter().find(|(name, _)| *name == unit);
-            let (_, scale) = known.ok_or_else(|| bad(format!("the unit '{unit}' is none of ns, us, ms, s, m, h")))?;
+            let (_, scale) =
+                known.ok_or_else(|| bad(format!("the unit '{unit}' is not one of ns, us, ms, s, m, h")))?;
             sum += number * scale;
             rest = next.trim_start();
             if rest.is_empty() {
@@ -242,7 +243,7 @@ mod tests {
             ("ms", "a number and a unit"),
             ("1..5s", "a number and a unit"),
             ("NaN s", "a number and a unit"),
-            ("1 fortnight", "'fortnight' is none of ns, us"),
+            ("1 fortnight", "'fortnight' is not one of ns, us"),
             ("1h30", "30ns"),
             ("1000000h", "100 years"),
         ] {

@@ -49,7 +49,7 @@ pub(crate) struct Timers<K> {
     /// By timer: its leaf, counted from the first one; [`NONE`]: it was never set.
     leaves: Vec<u32>,
     taken_leaves: usize,
-    /// With n leaves they are numbers n to 2n; the winner of 2i and 2i + 1 is number i; 1 won all. Number 0 is nobody.
+    /// With n leaves they are numbers n to 2n; the winner of 2i and 2i + 1 is number i; 1 won all. Number 0 is none.
     nodes: Vec<Due>,
     /// It is due no more, but still in the tree.
     taken: u32,

@@ -210,7 +210,7 @@ impl Collector {
     /// # Errors
     /// If the kernel refuses.
     pub fn look(&mut self) -> Result<(), TraceError> {
-        let mut all = Iter::new(&self.look).map_err(broken("looking at all threads"))?;
+        let mut all = Iter::new(&self.look).map_err(broken("taking a snapshot of all threads"))?;
         all.read_to_end(&mut Vec::new())?;
         Ok(())
     }

@@ -223,7 +223,7 @@ impl<'a> Lab<'a> {
     fn check_accelerator(&self, machine: &Machine) -> Result<()> {
         let refused = |option, why: &str| Err(LabError::BadOption { option, why: why.into() });
         if machine.accelerator == Accelerator::Kvm && File::options().write(true).open("/dev/kvm").is_err() {
-            return refused("--kvm", "/dev/kvm cannot be opened; leave --kvm away to use emulation");
+            return refused("--kvm", "/dev/kvm cannot be opened; omit --kvm to use emulation");
         }
         if machine.root == Root::Host && !rustix::process::geteuid().is_root() {
             return refused("--pack", "serving the host's files to the guest needs root; as a user, pack the program");

@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn unknown_peers_are_refused_with_those_that_exist() {
-        let error = chosen(&["nobody".into()]).unwrap_err().to_string();
-        assert!(error.contains("nobody") && error.contains("fifo"), "{error}");
+        let error = chosen(&["nothere".into()]).unwrap_err().to_string();
+        assert!(error.contains("nothere") && error.contains("fifo"), "{error}");
         assert_eq!(chosen(&["fifo".into(), "alone".into()]).unwrap().len(), 2);
         assert_eq!(chosen(&[]).unwrap().len(), TREATMENTS.len());
         assert!(scene("nothing").unwrap_err().to_string().contains("spin, phased"));

@@ -36,7 +36,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run s.toml --against ''", 1, "no policy '' … guard"),
     ("run s.toml --set x", 1, "--set x: write KEY=VALUE"),
     ("run s.toml --set nonsense=1", 1, "--set nonsense=1 … nonsense … duration"),
-    ("run s.toml --set workload.nobody.threads=1", 1, "--set workload.nobody.threads=1: there is no 'nobody'"),
+    ("run s.toml --set workload.nothere.threads=1", 1, "--set workload.nothere.threads=1: there is no 'nothere'"),
     ("run s.toml --set workload.db.threads=0", 1, "1 to 100000 threads"),
     ("run s.toml --set duration=-1s", 1, "--set duration=-1s … -1s"),
     ("run s.toml --set duration=5", 1, "--set duration=5: 5 is not a time: add a unit"),

@@ -75,8 +75,8 @@ impl Caladan {
             Need::or(Signal::MemorySlowdown, "memory bandwidth interference is not detected by thresh_slowdown"),
             Need::or(
                 Signal::LlcMisses,
-                "nobody can be blamed for memory bandwidth: thresh_bw removes no interference, thresh_slowdown takes the \
-                 cores of who has most",
+                "memory bandwidth cannot be attributed to workloads: thresh_bw removes no interference, thresh_slowdown takes the \
+                 cores of the workload that has most",
             ),
             Need::or(Signal::RequestStart, "hyperthread interference is not detected"),
             Need::or(Signal::UnreadDelay, "data that lies unread in sockets is no part of the queueing delay"),

@@ -190,10 +190,10 @@ impl SdcLocal {
             let (times, cores) = (self.classes.intensity(id), division.memory);
             let text = match now {
                 Some(Kind::Memory) => {
-                    format!("memory-intensive, {times:.1} times what divides: on {cores} cores with its like")
+                    format!("memory-intensive, {times:.1} times the threshold: on {cores} cores with its like")
                 }
                 Some(Kind::Other) if before.is_some() => {
-                    format!("no longer memory-intensive, {times:.2} times what divides: on the other cores")
+                    format!("no longer memory-intensive, {times:.2} times the threshold: on the other cores")
                 }
                 _ => continue,
             };

@@ -275,7 +275,7 @@ lab_tests! {
             let reported = recorded.takeovers.iter().filter(|taken| taken.to == comes.0 && taken.from != comes.0).count();
             println!("taken: said {said}, reported {reported}");
             // The system may have its turn on a CPU that best-effort work holds.
-            let more = said.checked_sub(told as u64);
+            let more = said.checked_sub(reported as u64);
             assert!(reported > 30 && more.is_some_and(|more| more * 10 < said), "CPUs taken: said {said}, reported {reported}");
             machine.scx().grant().check().unwrap();
         }

@@ -200,7 +200,7 @@ mod tests {
         let own = profile("{ cpi = 1.0, llc_references = 20, misses = [[0, 1.0]], parallelism = 8 }").unwrap();
         assert_eq!((own.bytes_per_miss, own.shared), (LINE, true));
         assert_eq!(profile("\"streaming\"").as_ref(), Ok(library::named("streaming").unwrap()));
-        assert!(profile("\"nobody\"").unwrap_err().contains("streaming"));
+        assert!(profile("\"nothere\"").unwrap_err().contains("streaming"));
     }
 
     #[test]

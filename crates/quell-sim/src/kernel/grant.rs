@@ -140,7 +140,7 @@ impl Kernel {
         unused.saturating_sub(self.grants.waiting[workload].len())
     }
 
-    /// Hands a CPU to a workload, or to nobody.
+    /// Hands a CPU to a workload, or to none.
     pub(crate) fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) {
         if self.grants.holder[cpu.index()] != to {
             self.account(cpu.index());

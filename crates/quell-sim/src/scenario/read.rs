@@ -245,9 +245,9 @@ batch = {}
         refused(TEXT.replace("{ cores = 4 }", "{ cores = 0 }"), &["s.toml:3", "1 to 1024 CPUs"]);
         refused(TEXT.replace("\"1s\"", "\"1s\"\nrepetitions = 0"), &["s.toml:3", "0 repetitions", "give 1 to 10000"]);
         refused(TEXT.replace("threads = 2", "cpuset = \"9\""), &["'db'", "0-3"]);
-        assert!(parse(&["workload.nobody.weight=1"]).unwrap_err().contains("nobody"));
+        assert!(parse(&["workload.nothere.weight=1"]).unwrap_err().contains("nothere"));
         assert!(parse(&["duration=2"]).unwrap_err().contains("--set duration=2: 2 is not a time: add a unit"));
-        assert!(parse(&["duration=2 fortnights"]).unwrap_err().contains("'fortnights' is none of ns, us"));
+        assert!(parse(&["duration=2 fortnights"]).unwrap_err().contains("'fortnights' is not one of ns, us"));
         assert!(parse(&["warm_up=0"]).is_ok());
         assert!(parse(&["duration"]).unwrap_err().contains("KEY=VALUE"));
         assert!(parse(&["workload.db.wait=1"]).unwrap_err().contains("wait"));

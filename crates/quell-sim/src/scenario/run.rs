@@ -125,7 +125,7 @@ impl<'a, P: Policy> Run<'a, P> {
         let Run { scenario, mut host, mut stack, lending } = self;
         let mut remarks = Remarks::default();
         let mut look = |host: &SimHost, stack: &Stack<P>| {
-            stack.stepped().for_each(|layer| remarks.hear(host, stack.view().now, layer));
+            stack.stepped().for_each(|layer| remarks.collect(host, stack.view().now, layer));
             seen(stack);
         };
         drive(&mut host, &mut stack, scenario.warm_up, &mut look);

@@ -233,7 +233,7 @@ server = { arrivals = { poisson = 1000.0 }, service = { exponential = "100us" } 
             (file("[2, 3]", "[]"), vec!["s.toml:6", "threads", "no values"]),
             (file("[2, 3]", "2"), vec!["s.toml:6", "not a list"]),
             (file("db.threads", "db.treads"), vec!["s.toml:6", "treads", "unknown field"]),
-            (file("db.threads", "nobody.threads"), vec!["s.toml:6", "nobody"]),
+            (file("db.threads", "nothere.threads"), vec!["s.toml:6", "nothere"]),
             (file("[\"1ms\", \"4ms\"]", "[\"1ms\", \"soon\"]"), vec!["s.toml:7", "kernel.tick=soon", "such as 10us"]),
             (file("\"4ms\"]", "4]"), vec!["s.toml:7", "kernel.tick=4", "4 is not a time: add a unit"]),
             (file("[2, 3]", "[2, 0]"), vec!["s.toml:10", "1 to 100000 threads", "workload.db.threads=0"]),
