@@ -65,7 +65,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("cluster run four-hosts --grain fine", 2, "'fine' … coarse, exact"),
     ("cluster why four-hosts web", 2, "'web' … <WORKLOAD>"),
     ("cluster live four-hosts --speed 0", 2, "--speed 0: give a number above 0"),
-    ("cluster replay four-hosts notes", 1, "notes is no record"),
+    ("cluster replay four-hosts notes", 1, "notes is not a record"),
     // lab
     ("boot run", 2, "<CMD>"),
     ("boot run --topology x -- true", 2, "'x' … as in 2,4,2"),
@@ -86,8 +86,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run spin --on programs --in lab --against nonsense", 1, "--against nonsense … alone"),
     ("run nonsense --on programs --in lab", 1, "no scene of programs 'nonsense' … spin"),
     ("run spin --in lab", 2, "--in lab … add --on threads"),
-    ("run s.toml --on threads --sweep seed=1,2", 2, "--sweep: on sim alone"),
-    ("run s.toml --cpus 2", 2, "--cpus: it is of programs in the lab"),
+    ("run s.toml --on threads --sweep seed=1,2", 2, "--sweep: it applies only to scenarios on sim"),
+    ("run s.toml --cpus 2", 2, "--cpus: it applies only to programs in the lab"),
     ("run s.toml --kernel 6.18.15", 2, "--kernel … add --in lab"),
     ("run spin --on programs --in lab --speed 0", 2, "--speed … 1..=100"),
 ];
