@@ -21,7 +21,7 @@ pub(crate) const FAULTS: [Fault; 10] = [
         from: 1,
     },
     Fault {
-        name: "who is displaced looks for no CPU that nobody holds",
+        name: "who is displaced looks for no CPU that no one holds",
         file: "grant.bpf.c",
         now: "\t\ttake_unheld_cpu(p, slot, cpu);",
         then: "\t\treturn;",

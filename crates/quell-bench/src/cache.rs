@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{Error, Result};
 
 /// Bytes of the largest cache of CPU 0, read below a sysfs root (usually `/sys`); `None` where the machine does not
-/// tell.
+/// report.
 ///
 /// # Errors
 /// When a file is there and cannot be read, or has a size that is none.
@@ -27,7 +27,7 @@ pub fn llc_bytes(sys_root: &Path) -> Result<Option<u64>> {
             Err(error) => return Err(Error::file("read", &path)(error)),
         };
         let bytes = parse(text.trim())
-            .ok_or_else(|| Error::Format { path, problem: format!("`{}` is no size", text.trim()) })?;
+            .ok_or_else(|| Error::Format { path, problem: format!("`{}` is not a size", text.trim()) })?;
         largest = largest.max(Some(bytes));
     }
     Ok(largest)

@@ -8,7 +8,7 @@ use quell_report::human;
 use crate::{Error, Result};
 
 /// Memory that new work may have without anything being swapped out, bytes, from `meminfo` under `root` (`/proc` outside tests).
-/// `None` where the kernel does not tell.
+/// `None` where the kernel does not report it.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -53,7 +53,7 @@ mod tests {
         let text = check(root.path(), 1 << 40).unwrap_err().to_string();
         assert_eq!(text, "working set: 1.00 TiB of memory, and this machine has 2.00 GiB available; give less");
         fs::write(root.path().join("meminfo"), "MemTotal:  4194304 kB\n").unwrap();
-        assert!(check(root.path(), 1 << 40).is_ok(), "an old kernel does not tell");
+        assert!(check(root.path(), 1 << 40).is_ok(), "an old kernel does not report");
         assert!(check(Path::new("/nowhere"), 1).is_err());
     }
 }

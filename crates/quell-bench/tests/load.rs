@@ -111,8 +111,8 @@ fn a_server_that_refuses_the_keys_is_named() {
 fn no_server_is_an_error_with_address_and_fix() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for target in [unused, "unix:/nowhere/memcached.sock".into()] {
-        let nobody = LoadSpec { target: target.parse().unwrap(), ..LoadSpec::default() };
-        let text = load::run(&nobody).unwrap_err().to_string();
+        let refused = LoadSpec { target: target.parse().unwrap(), ..LoadSpec::default() };
+        let text = load::run(&refused).unwrap_err().to_string();
         assert!(text.contains(&target) && text.contains("start the server"), "{text}");
     }
 }

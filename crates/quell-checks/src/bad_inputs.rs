@@ -73,14 +73,14 @@ pub fn try_it(program: &str, directory: &Path, words: &[String], expected: &Expe
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let told = |why: &str| Err(format!("  {}: {why}; it said: {said}", words.join(" ")));
+    let fault = |why: &str| Err(format!("  {}: {why}; it said: {said}", words.join(" ")));
     match output.status.code() {
-        _ if said.contains("panicked at") || said.contains("RUST_BACKTRACE") => told("it panicked"),
-        None | Some(124 | 137) => told(&format!("it did not end by itself within {PATIENCE} s ({})", output.status)),
-        Some(status) if status != expected.status => told(&format!("status {status}, not {}", expected.status)),
-        _ if !holds(&said, expected.says) => told(&format!("'{}' is not there", expected.says)),
-        _ if !output.stdout.is_empty() => told("there is something on standard output"),
-        _ if files(directory) != before => told("a file has changed"),
+        _ if said.contains("panicked at") || said.contains("RUST_BACKTRACE") => fault("it panicked"),
+        None | Some(124 | 137) => fault(&format!("it did not end by itself within {PATIENCE} s ({})", output.status)),
+        Some(status) if status != expected.status => fault(&format!("status {status}, not {}", expected.status)),
+        _ if !holds(&said, expected.says) => fault(&format!("'{}' is not there", expected.says)),
+        _ if !output.stdout.is_empty() => fault("there is something on standard output"),
+        _ if files(directory) != before => fault("a file has changed"),
         _ => Ok(()),
     }
 }

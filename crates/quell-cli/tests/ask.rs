@@ -62,7 +62,7 @@ fn a_running_agent_tells_what_it_does() {
     assert!(status.contains("SCHED_FIFO 1") && status.contains("runs only on idle CPUs"), "{status}");
     let why = out(&quell(&["why", "db", "--socket", socket]));
     assert!(why.contains("db (LC), owned by guard") && why.contains("SCHED_FIFO 1"), "{why}");
-    let json = out(&quell(&["top", "--json", "--looks", "1", "--socket", socket]));
+    let json = out(&quell(&["top", "--json", "--count", "1", "--socket", socket]));
     let status: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(status["workloads"][0]["name"], "db");
 }

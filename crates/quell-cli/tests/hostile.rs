@@ -18,7 +18,7 @@ measure() { # WHAT
     echo "== $1"
     taskset -c 0 "$QUELL" load --target 127.0.0.1:11211 --rate 1000 --warmup 500ms --duration 4s --keys 1000 --realtime=10 --json || exit 1
 }
-told() { # as Quell knows its workloads
+known() { # as Quell knows its workloads
     echo "-- $1"
     "$QUELL" status --socket /run/quell/api.sock --json | tr -d '\n'
     echo
@@ -60,12 +60,12 @@ measure bound
 kill $(cat $mine/shell/cgroup.procs)
 for _ in $(seq 600); do [ -z "$(cat $mine/shell/cgroup.procs)" ] && break; sleep 0.1; done
 
-told before
+known before
 in_mine bash -c "exec -a '$LINE' bash -c 'while :; do :; done'" &
 in_mine sh -c "mkdir $mine/database.service; echo \$\$ > $mine/database.service/cgroup.procs; while :; do :; done" &
 sleep 3
 [ -n "$(cat $mine/database.service/cgroup.procs)" ] || exit 1
-told after
+known after
 
 echo '50000 100000' > $mine/cpu.max
 cat > /run/many.sh <<'END'

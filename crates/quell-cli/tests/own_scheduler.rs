@@ -121,8 +121,8 @@ sleep 3
 is disabled && echo 'it sticks'
 began=$(uptime)
 kill -HUP $guardian
-await 'told so, it took over a third time' is enabled
-echo "attached $(($(uptime) - began)) centiseconds after it was told so" >&2
+await 'asked to, it took over a third time' is enabled
+echo "attached $(($(uptime) - began)) centiseconds after it was notified" >&2
 is_ordinary() { ! is_first; }
 await 'the server is an ordinary thread again' is_ordinary
 grep -o 'spare of .* fits=.*' /run/quell.log
@@ -265,10 +265,10 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
     ] {
         assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");
     }
-    let told = err.lines().filter(|line| {
+    let lines = err.lines().filter(|line| {
         line.contains("centiseconds") || line.starts_with("the first settings") || line.starts_with("spare of")
     });
-    println!("{}", told.collect::<Vec<_>>().join("\n"));
+    println!("{}", lines.collect::<Vec<_>>().join("\n"));
     assert_eq!(err.matches("the first settings without Quell's scheduler stand").count(), 2, "{err}");
     assert!(err.contains("systemd-run --scope"), "the fix for a workload without a cgroup: {err}");
 }

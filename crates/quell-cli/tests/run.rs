@@ -176,9 +176,9 @@ fn a_service_that_is_down_waits_then_is_attached_then_gone_and_why_says_what_it_
     assert!(why.contains("start the program first"), "{why}");
     let status = said(&["status", "--socket"], &[&socket]);
     assert!(status.contains("waiting"), "{status}");
-    let nobody = quell(&["why", "nobody", "--socket"], &[&socket]);
-    let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
-    assert!(nobody.status.code() == Some(1) && text.contains("there are: web"), "{text}");
+    let unknown = quell(&["why", "unknown", "--socket"], &[&socket]);
+    let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(unknown.status.code() == Some(1) && text.contains("there are: web"), "{text}");
 
     let critical = Ours::sleeper(&scene.word("web"));
     until("it is attached", || said(&["status", "--socket"], &[&socket]).contains("attached ("));

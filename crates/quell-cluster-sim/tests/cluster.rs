@@ -261,8 +261,8 @@ fn faults_of_scenarios_are_told_with_the_fix() {
         ("link-gbit = 1", "link = 1", "unknown field"),
         ("name = \"sjeng\"", "name = \"lbm\"", "is there twice"),
     ] {
-        let told = fault(from, to);
-        assert!(told.contains(word), "{from}: {told}");
+        let said = fault(from, to);
+        assert!(said.contains(word), "{from}: {said}");
     }
     let unknown = AnyClusterPolicy::named("sdc-globl", 0).unwrap_err().to_string();
     assert!(unknown.contains("did you mean sdc-global?"), "{unknown}");

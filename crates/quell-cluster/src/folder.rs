@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::ClusterError;
 use crate::live::{Board, Status};
-use crate::report::Told;
+use crate::report::WorkloadReport;
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Folder {
     ///
     /// # Errors
     /// If no controller answers, or there is no such workload.
-    pub fn told(&self, id: WorkloadId) -> Result<Told, ClusterError> {
+    pub fn workload(&self, id: WorkloadId) -> Result<WorkloadReport, ClusterError> {
         self.get(&format!("/v1/workloads/{}", id.0))
     }
 
@@ -94,7 +94,7 @@ fn answers(board: Board) -> impl Fn(&str) -> Option<Value> + Send + Sync + 'stat
         "status" => serde_json::to_value(board.status()).ok(),
         path => {
             let number = path.strip_prefix("workloads/")?.parse().ok()?;
-            serde_json::to_value(board.told(WorkloadId(number))?).ok()
+            serde_json::to_value(board.workload(WorkloadId(number))?).ok()
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `quell-cluster`: asks the controller of a cluster.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use quell_cluster::folder::Folder;
 use quell_cluster::live::Status;
 use quell_model::WorkloadId;
@@ -20,14 +21,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Says how the cluster is.
+    /// Report hosts, workloads and moves
     Status {
         #[command(flatten)]
         asked: Asked,
     },
-    /// Says where a workload is and which moves were made for it.
+    /// Report where a workload is and which moves were made for it
     Why {
-        /// The workload's number.
+        /// The workload's number
         workload: u32,
         #[command(flatten)]
         asked: Asked,
@@ -36,54 +37,45 @@ enum Command {
 
 #[derive(Args)]
 struct Asked {
-    /// The folder with its socket [default: quell-cluster in $XDG_RUNTIME_DIR, else in /run].
+    /// The folder with its socket [default: quell-cluster in $XDG_RUNTIME_DIR, else in /run]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Prints JSON.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 fn main() -> ExitCode {
-    match execute(&Arguments::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    quell_command::main(Arguments::command(), &[], |matches| {
+        execute(&Arguments::from_arg_matches(matches)?.command)?;
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn execute(command: &Command) -> Result<()> {
-    match command {
+    let text = match command {
         Command::Status { asked } => {
             let status = Folder::new(asked.dir.as_deref()).status()?;
-            if asked.json {
-                println!("{}", serde_json::to_string_pretty(&status)?);
-            } else {
-                print_status(&status);
-            }
+            if asked.json { serde_json::to_string_pretty(&status)? } else { text_of(&status) }
         }
         Command::Why { workload, asked } => {
-            let told = Folder::new(asked.dir.as_deref()).told(WorkloadId(*workload))?;
-            if asked.json {
-                println!("{}", serde_json::to_string_pretty(&told)?);
-            } else {
-                println!("{}", told.text(&Screen::of_output()));
-            }
+            let report = Folder::new(asked.dir.as_deref()).workload(WorkloadId(*workload))?;
+            if asked.json { serde_json::to_string_pretty(&report)? } else { report.text(&Screen::of_output()) }
         }
-    }
-    Ok(())
+    };
+    Ok(writeln!(io::stdout(), "{text}")?)
 }
 
-fn print_status(status: &Status) {
+fn text_of(status: &Status) -> String {
     let Status { about, policy, now, found, ready, not_ready, gone, placed, pending, moving, .. } = status;
-    println!("{about}\nunder {policy}, at {now}{}", if *found { ", found by this controller" } else { "" });
-    println!("  hosts      {ready} ready, {not_ready} not ready, {gone} gone");
-    println!(
-        "  workloads  {placed} on hosts, {pending} waiting, {moving} moving; {} beyond their SLO",
-        status.violated
-    );
-    println!("  moves      {} arrived, {} did not", status.arrived, status.failed);
-    println!("  judged     {} moves, {} helped", status.judged.0, status.judged.1);
+    let found = if *found { ", found by this controller" } else { "" };
+    let (helped, judged) = (status.judged.1, status.judged.0);
+    format!(
+        "{about}\nunder {policy}, at {now}{found}
+  hosts      {ready} ready, {not_ready} not ready, {gone} gone
+  workloads  {placed} on hosts, {pending} waiting, {moving} moving; {} beyond their SLO
+  moves      {} arrived, {} did not
+  judged     {judged} moves, {helped} helped",
+        status.violated, status.arrived, status.failed
+    )
 }

@@ -10,7 +10,7 @@ use crate::policy::Judged;
 
 /// A workload at the end of a run: its place, its numbers, and the moves made for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Told {
+pub struct WorkloadReport {
     /// Its number.
     pub workload: u32,
     /// Its kind.
@@ -33,12 +33,12 @@ pub struct Told {
     pub moves: Vec<Judged>,
 }
 
-/// What a view and judged moves tell of a workload.
+/// What a view and judged moves show of a workload.
 #[must_use]
-pub fn told(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -> Told {
+pub fn of_workload(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -> WorkloadReport {
     let (workloads, at) = (&view.workloads, id.index());
     let host = workloads.host[at];
-    Told {
+    WorkloadReport {
         workload: id.0,
         kind: kind.to_owned(),
         host: host.map(|host| host.0),
@@ -52,7 +52,7 @@ pub fn told(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -
     }
 }
 
-impl Told {
+impl WorkloadReport {
     /// In words and a table.
     #[must_use]
     pub fn text(&self, screen: &Screen) -> String {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Command};
 use quell_report::screen::{Mark, Screen};
 
-use crate::output::{ending, flushed};
+use crate::output::{WRONG_COMMAND_LINE, ending, flushed};
 use crate::request::{Kind, answered};
 
 /// Reads the words of the command line and runs what they ask for, or answers a request of these kinds. An error is one line
@@ -24,7 +24,7 @@ pub fn main(command: Command, kinds: &[Kind], run: impl FnOnce(&ArgMatches) -> R
             let end = || printed.map_err(anyhow::Error::from).and_then(|()| flushed(ExitCode::SUCCESS));
             // Help and the version go to standard output and are what was asked for.
             return if error.use_stderr() {
-                ExitCode::from(2)
+                ExitCode::from(WRONG_COMMAND_LINE)
             } else {
                 end().unwrap_or_else(|error| failed(&program, &error))
             };

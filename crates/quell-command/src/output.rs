@@ -1,10 +1,26 @@
 //! Standard output: results as JSON, and the end of a command after a failed write.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde::Serialize;
+
+/// The status of a wrong command line.
+pub const WRONG_COMMAND_LINE: u8 = 2;
+
+/// An error of the command line itself: words that do not go together, or that would have no effect.
+#[derive(Debug)]
+pub struct WrongCommandLine(pub String);
+
+impl fmt::Display for WrongCommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongCommandLine {}
 
 /// The status of a command whose reader closed the pipe, as of one that SIGPIPE ended.
 const READER_GONE: u8 = 141;
@@ -49,10 +65,14 @@ pub fn ending(program: &str, error: &anyhow::Error) -> (Option<String>, ExitCode
         cause.downcast_ref::<io::Error>().is_some_and(|error| broken(error.kind()))
             || cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind).is_some_and(broken)
     });
-    match is_broken_pipe {
-        true => (None, ExitCode::from(READER_GONE)),
-        false => (Some(format!("{program}: {}", with_causes(error))), ExitCode::FAILURE),
+    if is_broken_pipe {
+        return (None, ExitCode::from(READER_GONE));
     }
+    let code = match error.is::<WrongCommandLine>() {
+        true => ExitCode::from(WRONG_COMMAND_LINE),
+        false => ExitCode::FAILURE,
+    };
+    (Some(format!("{program}: {}", with_causes(error))), code)
 }
 
 /// The error and its causes, but for those that an error before them says already.

@@ -27,7 +27,7 @@ pub struct Sentences {
 #[serde(deny_unknown_fields)]
 struct Sentence {
     line: usize,
-    /// Its first words, as many as tell it from the others of its line.
+    /// Its first words, as many as distinguish it from the others of its line.
     begins: String,
     /// Ids of claims.
     #[serde(default)]

@@ -55,7 +55,7 @@ pub enum LabError {
     /// Missing prerequisites of a scheduler's build.
     #[error("not installed: {}; fix: apt-get install {}", files.join(", "), packages.join(" "))]
     MissingForBuild {
-        /// Files that tell that a package is there.
+        /// Files that show that a package is installed.
         files: Vec<&'static str>,
         /// The Debian packages that hold them.
         packages: Vec<&'static str>,
@@ -79,7 +79,7 @@ pub enum LabError {
         available: String,
     },
     /// The kernel is there, but sched_ext schedulers do not load on it.
-    #[error("kernel {version} does not serve: {why}; fix: leave --kernel away to get one that is known to work")]
+    #[error("kernel {version} cannot be used: {why}; fix: omit --kernel to get one that is known to work")]
     UnfitKernel {
         /// The kernel's version.
         version: String,
@@ -88,7 +88,7 @@ pub enum LabError {
     },
     /// None of the lab's kernels is available.
     #[error(
-        "none of the kernels that the lab knows can be had:\n{tried}\
+        "none of the kernels that the lab knows is available:\n{tried}\
          Debian's {suite} has: {available}\n\
          fix: try one of those with --kernel VERSION"
     )]
@@ -155,7 +155,7 @@ pub enum LabError {
         console: String,
     },
     /// One of the checks that the guest's kernel was built with found a fault while the command ran.
-    #[error("the guest's kernel found a fault:\n{console}")]
+    #[error("the guest's kernel reported a fault:\n{console}")]
     KernelFault {
         /// The console from the first one on.
         console: String,

@@ -48,7 +48,7 @@ impl Progress for Silent {
     fn step(&self, _text: &str) {}
 }
 
-/// Tells on standard error, a line a step.
+/// Reports progress on standard error, a line a step.
 pub struct ToStderr;
 
 impl Progress for ToStderr {

@@ -69,12 +69,12 @@ fn a_breakpoint_that_is_gone_is_not_executed() {
     let program = folder.path().join("breakpoints_on_host");
     assert!(Command::new("cc").arg("-o").arg(&program).arg(source).status().unwrap().success());
     let output = Command::new(program).output().unwrap();
-    let told = "standing: executed\n\
+    let text = "standing: executed\n\
                 gone since it was translated: anew\n\
                 gone while it was translated: anew\n\
                 gone and there again: executed\n\
                 a program's: not watched\n\
                 a jump: not watched\n\
                 a return: not watched\n";
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), told);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
 }

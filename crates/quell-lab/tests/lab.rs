@@ -100,7 +100,7 @@ fn output_and_status_are_the_commands_and_input_is_forwarded() {
     assert_eq!(output.status.code(), Some(7));
 }
 
-/// As root the guest sees the host's files and cannot change them; others are told to pack.
+/// As root the guest sees the host's files and cannot change them; others are asked to pack.
 #[test]
 fn host_files_are_seen_and_safe() {
     let dir = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ fn queues_are_as_in_theory_up_to_a_load_of_90_percent() {
     for row in &rows {
         let id = row["id"].as_str().unwrap();
         assert_eq!(is(row, "not-run"), id.contains(".0.95."), "{row}");
-        // A run has many parts, and so an interval. Where hardly a request waits, a quick run cannot tell that from none.
+        // A run has many parts, and so an interval. Where hardly a request waits, a quick run cannot distinguish that from none.
         let number = |field: &str| row[field].as_f64().unwrap();
         let waits = 1.0 - number("no_effect") / number("value");
         assert!(is(row, "not-run") || is(row, "reproduced") || waits < 0.3, "{row}");

@@ -22,16 +22,16 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     rows.filter(|row| row["near"] != "not-judged").cloned().collect()
 }
 
-fn told(rows: &[&Value]) -> String {
-    let tell = |row: &&Value| format!("{} {} {} {}\n", row["scene"], row["workload"], row["measure"], row["error"]);
-    rows.iter().map(tell).collect()
+fn lines(rows: &[&Value]) -> String {
+    let line = |row: &&Value| format!("{} {} {} {}\n", row["scene"], row["workload"], row["measure"], row["error"]);
+    rows.iter().map(line).collect()
 }
 
-/// Nine rows of ten, of so many at least.
+/// Nine rows of ten, of this many at least.
 fn assert_near(rows: &[Value], least: usize) {
     let off: Vec<&Value> = rows.iter().filter(|row| !is_near(row)).collect();
     assert!(rows.len() >= least, "{} rows", rows.len());
-    assert!(off.len() * 10 <= rows.len(), "{} of {} rows are off:\n{}", off.len(), rows.len(), told(&off));
+    assert!(off.len() * 10 <= rows.len(), "{} of {} rows are off:\n{}", off.len(), rows.len(), lines(&off));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_kernel_that_boots_now_is_as_near() {
     let plain = rows.iter().filter(|row| row["measure"] != "p99");
     let off: Vec<&Value> = plain.clone().filter(|row| !is_near(row)).collect();
     assert_eq!(plain.count(), 9);
-    assert!(off.is_empty(), "off:\n{}", told(&off));
+    assert!(off.is_empty(), "off:\n{}", lines(&off));
 }
 
 #[test]

@@ -67,15 +67,15 @@ fn switches(criterion: &mut Criterion) {
     for (name, counted) in [("not counted", 0), ("one event", 1), ("four events", 15)] {
         let Some((mut collector, _)) = collector(counted) else { return };
         let (mut here, mut there) = UnixStream::pair().expect("a socket");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
             pin();
-            tell.send(own_thread()).expect("it waits");
+            sender.send(own_thread()).expect("it waits");
             let mut byte = [0];
             while there.read(&mut byte).is_ok_and(|read| read == 1) && there.write_all(&byte).is_ok() {}
         });
         pin();
-        for tid in [own_thread(), told.recv().expect("it has one")] {
+        for tid in [own_thread(), receiver.recv().expect("it has one")] {
             collector.watch(Member { tid, slot: 1 }).expect("there is room");
         }
         group.bench_function(name, |bencher| {

@@ -75,7 +75,7 @@ fn best_effort_work_keeps_to_the_cpus_that_it_is_granted() {
     assert_eq!(look(&mut host).cpus.holder, [Some(web), Some(first), Some(first), None]);
 
     apply(&mut host, &[GrantCommand::Revoke(CpuId(1)), grant(2, second)]);
-    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1", "it stays where nobody else is");
+    assert_eq!(tree.read("cgroup/first/cpuset.cpus"), "1", "it stays where no one else is");
     assert_eq!(tree.read("cgroup/second/cpuset.cpus"), "2");
 
     host.detach(first).unwrap();
@@ -165,7 +165,7 @@ fn caladan_gives_a_server_that_waits_a_cpu_of_its_own_and_takes_it_back() {
         false
     };
     let held = |holder: &[Option<WorkloadId>], id| two.iter().filter(|cpu| holder[cpu.index()] == Some(id)).count();
-    assert!(turn_until(&mut host, &|holder| held(holder, batch_id) == 2), "it has what nobody else wants");
+    assert!(turn_until(&mut host, &|holder| held(holder, batch_id) == 2), "it has what no one else wants");
 
     let server = Guests::start(spin);
     let web = host.attach(workload("web", Class::LatencyCritical, server.selector())).unwrap();

@@ -7,7 +7,7 @@ use quell_model::{Class, CpuCount, Host, Nanos, Selector, Signal, SignalSet, Top
 const CRITICAL: SignalSet = SignalSet::of(&[Signal::CriticalThreads]);
 const THREADS: i32 = 10;
 
-/// So many workloads of ten threads, each a cgroup; so many of them are latency-critical.
+/// This many workloads of ten threads, each a cgroup; this many of them are latency-critical.
 fn machine(workloads: i32, critical: i32) -> (FakeTree, LinuxHost) {
     let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
     for at in 0..workloads {

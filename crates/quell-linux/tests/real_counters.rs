@@ -1,4 +1,4 @@
-//! Memory bandwidth, slowdown and LLC misses of the machine that the tests run on: what is told is what is measured.
+//! Memory bandwidth, slowdown and LLC misses of the machine that the tests run on: what is reported is what is measured.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn the_slowdown_is_felt_where_it_is_said_to_be() {
     let slowdown = view.machine.memory_slowdown.value;
     assert!(slowdown.is_finite() && slowdown > 0.0, "{slowdown}");
     host.observe(SignalSet::default(), &mut view, &mut Vec::new()).unwrap();
-    assert_eq!(view.machine.memory_slowdown.quality, Quality::Absent, "nobody asks");
+    assert_eq!(view.machine.memory_slowdown.quality, Quality::Absent, "no one asks");
 }
 
 #[test]

@@ -50,15 +50,15 @@ impl Sleepers {
     }
 
     fn one_more(&mut self) {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let stop = Arc::clone(&self.stop);
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             while !stop.load(Ordering::Relaxed) {
                 std::thread::park_timeout(Duration::from_millis(5));
             }
         });
-        self.threads.push((told.recv().unwrap(), thread));
+        self.threads.push((receiver.recv().unwrap(), thread));
     }
 }
 

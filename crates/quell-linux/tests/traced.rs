@@ -1,4 +1,4 @@
-//! What tracepoints tell of threads that the tests start themselves. Where the kernel does not allow tracing, there is
+//! What tracepoints report of threads that the tests start themselves. Where the kernel does not allow tracing, there is
 //! nothing to test, and the tests say so.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use quell_model::{
 
 const WANTED: SignalSet = SignalSet::of(&[Signal::Threads, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps]);
 
-/// One at a time: while one collector comes or goes, a kernel may not tell another every switch.
+/// One at a time: while one collector comes or goes, a kernel may not report every switch to another.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// A host with the guests as its only workload, and the right to trace; None where that is not possible.

@@ -81,7 +81,7 @@ pub struct GpuControl {
     pub step_khz: u32,
 }
 
-/// What there is to turn. Empty where the host cannot tell.
+/// What there is to turn. Empty where the host cannot report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Controls {

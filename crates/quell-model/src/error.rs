@@ -4,7 +4,7 @@ use thiserror::Error;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ModelError {
     /// A CPU list is not of the kernel's form.
-    #[error("'{text}' is no CPU list: expected numbers and ranges such as 0-3,8, each below {max}")]
+    #[error("'{text}' is not a CPU list: expected numbers and ranges such as 0-3,8, each below {max}")]
     CpuList {
         /// The given text.
         text: String,
@@ -12,7 +12,7 @@ pub enum ModelError {
         max: usize,
     },
     /// A time span is not a number with a unit.
-    #[error("'{text}' is no time: {why}")]
+    #[error("'{text}' is not a time: {why}")]
     Time {
         /// The given text.
         text: String,
@@ -33,8 +33,8 @@ pub enum ModelError {
         /// The fault.
         why: String,
     },
-    /// A text that is no task.
-    #[error("'{text}' is no task: {why}; write OFFSET,WORK,PERIOD, such as 0,40ms,250ms")]
+    /// A text that is not a task.
+    #[error("'{text}' is not a task: {why}; write OFFSET,WORK,PERIOD, such as 0,40ms,250ms")]
     Task {
         /// The text.
         text: String,
@@ -42,15 +42,15 @@ pub enum ModelError {
         why: String,
     },
     /// A text that is no distribution of service times.
-    #[error("'{text}' is no service time: {why}; write constant:TIME, exponential:MEAN or lognormal:MEAN:SIGMA")]
+    #[error("'{text}' is not a service time: {why}; write constant:TIME, exponential:MEAN or lognormal:MEAN:SIGMA")]
     ServiceTime {
         /// The text.
         text: String,
         /// The fault.
         why: String,
     },
-    /// A text that is no stream of requests.
-    #[error("'{text}' is no stream of requests: {why}; write RATE,SERVICE, such as 2k,exponential:100us")]
+    /// A text that is not a stream of requests.
+    #[error("'{text}' is not a stream of requests: {why}; write RATE,SERVICE, such as 2k,exponential:100us")]
     Requests {
         /// The text.
         text: String,

@@ -51,14 +51,14 @@ impl Holders {
 
     /// A workload that holds more CPUs than it has runnable threads yields the rest, the highest first. `runnable`
     /// gives for each slot the number of threads that run or wait.
-    pub fn yield_unused(&mut self, runnable: impl Iterator<Item = u32>, mut told: impl FnMut(CpuId, WorkloadId)) {
+    pub fn yield_unused(&mut self, runnable: impl Iterator<Item = u32>, mut yielded: impl FnMut(CpuId, WorkloadId)) {
         for (slot, runnable) in runnable.enumerate() {
             let id = WorkloadId(slot as u32);
             let held = self.held_by(id);
             let keeps = held.iter().take(runnable as usize).collect();
             for cpu in held.difference(&keeps).iter() {
                 self.hand(cpu, None);
-                told(cpu, id);
+                yielded(cpu, id);
             }
         }
     }
@@ -109,14 +109,14 @@ mod tests {
     fn best_effort_work_runs_where_it_holds_cpus() {
         let held = holders([Some(WEB), Some(BATCH), None, Some(BATCH)]);
         assert_eq!(held.room_for(BATCH, &cpus("0-3"), &cpus("0-3")), cpus("1,3"));
-        assert_eq!(held.room_for(BATCH, &cpus("0-3"), &cpus("0-2")), cpus("1"), "a CPU that went offline is nobody's");
+        assert_eq!(held.room_for(BATCH, &cpus("0-3"), &cpus("0-2")), cpus("1"), "a CPU that went offline is no one's");
     }
 
     #[test]
     fn who_holds_nothing_has_one_cpu_and_nobodys_if_there_is_one() {
         let some = holders([Some(WEB), None, None, Some(WEB)]);
         assert_eq!(some.room_for(BATCH, &cpus("2-3"), &cpus("0-3")), cpus("2"), "it stays");
-        assert_eq!(some.room_for(BATCH, &cpus("3"), &cpus("0-3")), cpus("1"), "it moves to one that nobody holds");
+        assert_eq!(some.room_for(BATCH, &cpus("3"), &cpus("0-3")), cpus("1"), "it moves to one that no one holds");
         let none = holders([Some(WEB); 4]);
         assert_eq!(none.room_for(BATCH, &cpus("3"), &cpus("0-3")), cpus("3"), "it stays where it was");
         assert_eq!(none.room_for(BATCH, &CpuSet::EMPTY, &cpus("2-3")), cpus("2"));

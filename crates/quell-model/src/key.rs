@@ -63,24 +63,24 @@ impl Key {
 
 /// A key that a policy acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heeds {
+pub struct Uses {
     /// The key.
     pub key: Key,
     /// On workloads of this class alone; None: of both.
     pub of: Option<Class>,
 }
 
-impl Heeds {
+impl Uses {
     /// It acts on the key of every workload.
     #[must_use]
-    pub const fn all(key: Key) -> Heeds {
-        Heeds { key, of: None }
+    pub const fn all(key: Key) -> Uses {
+        Uses { key, of: None }
     }
 
     /// It acts on the key of latency-critical workloads alone.
     #[must_use]
-    pub const fn critical(key: Key) -> Heeds {
-        Heeds { key, of: Some(Class::LatencyCritical) }
+    pub const fn critical(key: Key) -> Uses {
+        Uses { key, of: Some(Class::LatencyCritical) }
     }
 }
 

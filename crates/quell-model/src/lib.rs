@@ -52,7 +52,7 @@ pub use domain::{Domain, HostDomain};
 pub use error::ModelError;
 pub use event::{Event, Outcome, Part, Refusal, SoloEnd, Verdict};
 pub use holders::Holders;
-pub use key::{Heeds, Key};
+pub use key::{Key, Uses};
 pub use knob::{Knob, KnobInfo, KnobKind, KnobSetting, LlcWays, NodeSet, PreemptionMode, Target, TargetKind, Warp};
 pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
 pub use need::{Capabilities, Description, Impossible, Need, Support};

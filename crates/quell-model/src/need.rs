@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::RuleKind;
-use crate::{Heeds, Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Workload};
+use crate::{Key, KnobKind, Nanos, Signal, SignalSet, TargetKind, Uses, Workload};
 
 /// Something that a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Description {
     /// The rules that it hands to the host.
     pub rules: &'static [Need<RuleKind>],
     /// The keys of a workload's description that it acts on.
-    pub keys: &'static [Heeds],
+    pub keys: &'static [Uses],
     /// Does it grant and revoke single CPUs?
     pub grants: bool,
 }
@@ -78,8 +78,8 @@ impl Description {
 
     /// Does it act on this key of this workload?
     #[must_use]
-    pub fn heeds(&self, key: Key, workload: &Workload) -> bool {
-        self.keys.iter().any(|heeds| heeds.key == key && heeds.of.is_none_or(|class| class == workload.class))
+    pub fn uses(&self, key: Key, workload: &Workload) -> bool {
+        self.keys.iter().any(|used| used.key == key && used.of.is_none_or(|class| class == workload.class))
     }
 }
 

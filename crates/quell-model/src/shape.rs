@@ -28,7 +28,7 @@ fn one() -> u32 {
 }
 
 impl Shape {
-    /// So many CPUs, one a core.
+    /// This many CPUs, one a core.
     #[must_use]
     pub fn cores(cores: u32) -> Shape {
         Shape { sockets: 1, llcs: 1, cores, threads: 1 }

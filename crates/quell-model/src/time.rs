@@ -155,7 +155,8 @@ impl FromStr for Nanos {
                 )));
             }
             let known = UNITS.iter().find(|(name, _)| *name == unit);
-            let (_, scale) = known.ok_or_else(|| bad(format!("the unit '{unit}' is none of ns, us, ms, s, m, h")))?;
+            let (_, scale) =
+                known.ok_or_else(|| bad(format!("the unit '{unit}' is not one of ns, us, ms, s, m, h")))?;
             sum += number * scale;
             rest = next.trim_start();
             if rest.is_empty() {
@@ -189,13 +190,13 @@ impl<'de> Deserialize<'de> for Nanos {
                 match number {
                     0 => Ok(Nanos::ZERO),
                     1.. => Err(E::custom(format!(
-                        "{number} is no time: add a unit, as in \"{number}ms\" or \"{number}us\""
+                        "{number} is not a time: add a unit, as in \"{number}ms\" or \"{number}us\""
                     ))),
-                    _ => Err(E::custom(format!("{number} is no time: it is negative; write one as in \"20ms\""))),
+                    _ => Err(E::custom(format!("{number} is not a time: it is negative; write one as in \"20ms\""))),
                 }
             }
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Nanos, E> {
-                Err(E::custom(format!("{number} is no time: add a unit, as in \"1.5ms\" or \"20us\"")))
+                Err(E::custom(format!("{number} is not a time: add a unit, as in \"1.5ms\" or \"20us\"")))
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Nanos, E> {
                 text.parse().map_err(E::custom)
@@ -242,7 +243,7 @@ mod tests {
             ("ms", "a number and a unit"),
             ("1..5s", "a number and a unit"),
             ("NaN s", "a number and a unit"),
-            ("1 fortnight", "'fortnight' is none of ns, us"),
+            ("1 fortnight", "'fortnight' is not one of ns, us"),
             ("1h30", "30ns"),
             ("1000000h", "100 years"),
         ] {

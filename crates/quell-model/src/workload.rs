@@ -122,7 +122,7 @@ impl TryFrom<f64> for CpuCount {
 impl std::str::FromStr for CpuCount {
     type Err = String;
     fn from_str(text: &str) -> Result<CpuCount, String> {
-        let wrong = || format!("'{text}' is no number of CPUs such as 0.5 or 500m");
+        let wrong = || format!("'{text}' is not a number of CPUs such as 0.5 or 500m");
         let number = text.trim();
         match number.strip_suffix('m') {
             Some(thousandths) => {
@@ -218,7 +218,7 @@ pub enum Selector {
     Pod(String),
 }
 
-/// A process by its command line. Any process can have any command line: only user and program tell one that is meant from one
+/// A process by its command line. Any process can have any command line: only user and program distinguish one that is meant from one
 /// that is dressed like it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLine {

@@ -78,7 +78,7 @@ impl Domain for Library {
 /// Tidies its full shelves once a day, and leaves the last ones to the next.
 struct Librarian {
     leaves: u32,
-    heard: Vec<Happened>,
+    received: Vec<Happened>,
 }
 
 impl Policy<Library> for Librarian {
@@ -87,7 +87,7 @@ impl Policy<Library> for Librarian {
     }
 
     fn step(&mut self, view: &Seen, events: &[Happened], plan: &mut Chores) -> Wake {
-        self.heard.extend_from_slice(events);
+        self.received.extend_from_slice(events);
         plan.tidy.extend(view.full.iter().filter(|&&shelf| shelf < view.own.0));
         plan.left = Some(Shelves(self.leaves));
         Wake::At(view.now + DAY)
@@ -134,7 +134,7 @@ impl Host<Library> for Building {
 
 #[test]
 fn a_stack_of_another_domain_steps_hears_of_its_own_plans_and_hands_its_pool_down() {
-    let librarian = |leaves| Layer::new(Librarian { leaves, heard: Vec::new() }, None);
+    let librarian = |leaves| Layer::new(Librarian { leaves, received: Vec::new() }, None);
     let mut stack: Stack<Librarian, Library> =
         Stack::new(vec![librarian(2), librarian(0)], Seen::default(), Shelves(4)).unwrap();
     let mut building = Building { full: vec![1, 3], ..Building::default() };
@@ -145,10 +145,10 @@ fn a_stack_of_another_domain_steps_hears_of_its_own_plans_and_hands_its_pool_dow
     assert_eq!((&first.plan.tidy[..], &second.plan.tidy[..]), (&[1, 3][..], &[1][..]), "both saw the same moment");
     assert_eq!(wake, Wake::At(DAY));
 
-    // Each hears of its own plan in its next step, and of nothing else.
+    // Each learns of its own plan in its next step, and of nothing else.
     let Ok(_) = stack.turn(&mut building);
-    assert_eq!(stack.layers()[0].policy.heard, [Happened::Tidied(1, 1), Happened::Tidied(1, 3)]);
-    assert_eq!(stack.layers()[1].policy.heard, [Happened::Tidied(2, 1)]);
+    assert_eq!(stack.layers()[0].policy.received, [Happened::Tidied(1, 1), Happened::Tidied(1, 3)]);
+    assert_eq!(stack.layers()[1].policy.received, [Happened::Tidied(2, 1)]);
 
     // Nothing is due, nothing happened: no layer steps. What happens wakes all.
     let Ok(_) = stack.turn(&mut building);
@@ -156,7 +156,7 @@ fn a_stack_of_another_domain_steps_hears_of_its_own_plans_and_hands_its_pool_dow
     let Ok(()) = building.wait(Wake::OnEvent);
     let Ok(_) = stack.turn(&mut building);
     assert_eq!(stack.stepped().count(), 2);
-    assert!(stack.layers().iter().all(|layer| layer.policy.heard.last() == Some(&Happened::BookReturned(2))));
+    assert!(stack.layers().iter().all(|layer| layer.policy.received.last() == Some(&Happened::BookReturned(2))));
     stack.hasten();
     let Ok(_) = stack.turn(&mut building);
     assert_eq!(stack.stepped().count(), 2);

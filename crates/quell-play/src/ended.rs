@@ -17,7 +17,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// A thread ends that was asked for so long ago and has not slept since; its CPU time. All that it did not run it waited.
+    /// A thread ends that was asked for this long ago and has not slept since; its CPU time. All that it did not run it waited.
     pub fn add(&self, since: Nanos, ran: Nanos) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.waited.fetch_add(since.0.saturating_sub(ran.0), Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Ended {
 fn switches(of: i32) -> [u64; 2] {
     // SAFETY: `rusage` is plain numbers, for which zeroes are values.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the call writes a `rusage` to where it is told to; with these constants it does not fail.
+    // SAFETY: the call writes a `rusage` to where it is pointed; with these constants it does not fail.
     unsafe { libc::getrusage(of, &raw mut usage) };
     [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count.try_into().unwrap_or(0))
 }

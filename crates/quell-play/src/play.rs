@@ -19,7 +19,7 @@ use crate::pace::Pace;
 use crate::requests::Requests;
 use crate::threads::{Had, become_thread, had, sleep_until};
 
-/// So long before the measured part threads' counts are read.
+/// This long before the measured part threads' counts are read.
 const READ_AHEAD: Nanos = Nanos::from_millis(20);
 
 /// One workload of a scene.

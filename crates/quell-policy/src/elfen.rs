@@ -13,7 +13,7 @@
 
 use quell_model::view::at;
 use quell_model::{
-    CpuId, Description, Event, Heeds, Key, Nanos, Need, NoteKind, Plan, Policy, Signal, View, Wake, WorkloadId,
+    CpuId, Description, Event, Key, Nanos, Need, NoteKind, Plan, Policy, Signal, Uses, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ impl Elfen {
         ],
         knobs: &[],
         rules: &[],
-        keys: &[Heeds::all(Key::Limit), Heeds::all(Key::Grace)],
+        keys: &[Uses::all(Key::Limit), Uses::all(Key::Grace)],
         grants: true,
     };
 
@@ -296,7 +296,7 @@ mod tests {
             drive(&mut host, &mut stack, until, |host, _| seen(host, lc, be));
         }
         assert_eq!(host.sim().stats()[lc.index()].latencies.count(), 2);
-        assert_eq!(host.held(be), batch_lanes(), "every batch lane is borrowed while nobody serves a request");
+        assert_eq!(host.held(be), batch_lanes(), "every batch lane is borrowed while no one serves a request");
         host
     }
 

@@ -208,7 +208,7 @@ mod tests {
             ("guard", r#"{"priority": -1}"#, &["not a whole number", "1 to 95"]),
             ("guard", r#"{"run_budget": "0s"}"#, &["run_budget = \"0s\": out of range", "1ms to 10s"]),
             ("guard", r#"{"interval": "1000s"}"#, &["interval = \"1000s\": out of range", "1ms to 1s"]),
-            ("guard", r#"{"interval": "1 fortnight"}"#, &["'1 fortnight' is no time", "ns, us, ms", "1ms to 1s"]),
+            ("guard", r#"{"interval": "1 fortnight"}"#, &["'1 fortnight' is not a time", "ns, us, ms", "1ms to 1s"]),
             ("guard", r#"{"interval": true}"#, &["as in \"20ms\""]),
             ("guard", r#"{"no_pause": 1.5}"#, &["0.1 to 1"]),
             ("guard", r#"{"idle_best_effort": "yes"}"#, &["true or false"]),

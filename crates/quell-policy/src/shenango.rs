@@ -37,7 +37,7 @@ parameters! {
     /// The parameters of `shenango`.
     #[derive(Eq)]
     pub struct ShenangoConfig {
-        /// How often congestion is looked for; what has waited for so long was there at two checks (NSDI 2019 §4: 5 µs).
+        /// How often congestion is looked for; what has waited for this long was there at two checks (NSDI 2019 §4: 5 µs).
         interval: Nanos = INTERVAL, in Nanos::from_micros(1)..=Nanos::from_secs(10);
     }
     check(config) { Ok(()) }
@@ -176,11 +176,11 @@ impl Shenango {
         let on_sibling = |id| self.cores.siblings(core).iter().any(|&sibling| self.cores.task_on(sibling) == Some(id));
         let congested =
             self.tasks.iter().filter(|(id, task)| task.may_run_on(core) && self.is_congested(view, *id, task));
-        let heir = congested
+        let next_holder = congested
             .max_by_key(|&(id, _)| (had == Some(id), on_sibling(id), before == Some(id), Reverse(id)))
             .map(|(id, _)| id);
-        if let Some(heir) = heir {
-            self.grant(core, heir, plan);
+        if let Some(next_holder) = next_holder {
+            self.grant(core, next_holder, plan);
         }
     }
 }

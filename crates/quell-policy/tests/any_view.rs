@@ -204,7 +204,7 @@ proptest! {
 /// A workload without what a policy does not say that it acts on.
 fn bared(policy: &Description, spec: &Workload) -> Workload {
     let mut bare = spec.clone();
-    for key in Key::ALL.iter().filter(|key| !policy.heeds(**key, spec)) {
+    for key in Key::ALL.iter().filter(|key| !policy.uses(**key, spec)) {
         match key {
             Key::Cpus => bare.cpus = CpuCount::ZERO,
             Key::Limit => bare.limit = None,

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Shadowed, Story, TestHost, any_story, every_policy, tell};
+use common::{Shadowed, Story, TestHost, any_story, every_policy, play};
 use proptest::prelude::*;
 use quell_model::{CpuSet, GrantCommand, Knob, Plan, Policy, Rule, Stack, Target, View, WorkloadId};
 use quell_policy::AnyPolicy;
@@ -80,7 +80,7 @@ proptest! {
 
     #[test]
     fn invariants_hold_on_every_machine_through_every_story(story in any_story(8), which in 0..every_policy().len()) {
-        let (host, stack) = tell(&story, every_policy().swap_remove(which), check_plans);
+        let (host, stack) = play(&story, every_policy().swap_remove(which), check_plans);
         check_calm(&host, &stack);
     }
 
@@ -90,14 +90,14 @@ proptest! {
         which in 0..every_policy().len(),
         every in 1u64..40,
     ) {
-        tell(&story, Shadowed::new(every_policy().swap_remove(which), every), |_, _| {});
+        play(&story, Shadowed::new(every_policy().swap_remove(which), every), |_, _| {});
     }
 
     #[test]
     fn the_same_story_is_told_the_same_way_twice(story in any_story(5), which in 0..every_policy().len()) {
         let plans = || {
             let mut plans = Vec::new();
-            tell(&story, every_policy().swap_remove(which), |_, stack| plans.push(stack.first().plan.clone()));
+            play(&story, every_policy().swap_remove(which), |_, stack| plans.push(stack.first().plan.clone()));
             plans
         };
         prop_assert_eq!(plans(), plans());

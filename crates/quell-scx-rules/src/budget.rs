@@ -47,7 +47,7 @@ impl Pair {
         left
     }
 
-    /// Runs for so long from now on, reported in one part to ours, and to the reference in one for each period.
+    /// Runs for this long from now on, reported in one part to ours, and to the reference in one for each period.
     fn runs(&mut self, span: Nanos) {
         let (since, until) = (self.now, self.now + span);
         // SAFETY: see above.

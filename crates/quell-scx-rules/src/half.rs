@@ -142,7 +142,7 @@ pub mod meanwhile {
 
 // All calls below are of functions that take numbers, and threads that `thread` made: they live as long as the process.
 impl Half {
-    /// A machine with so many CPUs, idle and in the pool. It is one second old.
+    /// A machine with this many CPUs, idle and in the pool. It is one second old.
     pub fn with_cpus(cpus: u32) -> Half {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the variables live as long as the process, and are atomics to us.
@@ -191,7 +191,7 @@ impl Half {
         unsafe { half_slice(number) }
     }
 
-    /// The kernel's upkeep has run on the CPU for so long, in nanoseconds: what is left of its budget.
+    /// The kernel's upkeep has run on the CPU for this long, in nanoseconds: what is left of its budget.
     pub fn uses_upkeep(&self, cpu: u32, ran: u64, now: u64) -> u64 {
         // SAFETY: numbers only.
         unsafe { half_uses_upkeep(cpu, ran, now) }
@@ -204,7 +204,7 @@ impl Half {
     }
 
     /// How often the loader was woken up, since it was asked last.
-    pub fn told(&self) -> u64 {
+    pub fn notified(&self) -> u64 {
         // SAFETY: see above.
         unsafe { half_told() }
     }
@@ -258,7 +258,7 @@ impl Half {
         unsafe { half_sends(number) }
     }
 
-    /// A thread has a cookie of core scheduling, or none has, and the patrol comes: does the loader hear that one has?
+    /// A thread has a cookie of core scheduling, or none has, and the patrol comes: does the loader learn that one has?
     pub fn hears_of_cookies(&self, has: bool) -> bool {
         // SAFETY: see above.
         unsafe { half_hears_of_cookies(has) }
@@ -374,7 +374,7 @@ impl Half {
         unsafe { half_waits_for_server(cpu) }
     }
 
-    /// Was the CPU told to look again, if it is idle?
+    /// Was the CPU made to look again, if it is idle?
     pub fn is_woken(&self, cpu: u32) -> bool {
         // SAFETY: see above.
         unsafe { half_is_woken(cpu) }
@@ -398,13 +398,13 @@ impl Half {
         unsafe { half_removes_group(id) };
     }
 
-    /// The cgroup, which has a place, may use so many nanoseconds in 100 ms.
+    /// The cgroup, which has a place, may use this many nanoseconds in 100 ms.
     pub fn limits_group(&self, id: u64, quota: u64) {
         // SAFETY: see above.
         unsafe { half_limits_group(id, quota) };
     }
 
-    /// A thread of the cgroup ran for so many nanoseconds: is the other cgroup throttled? Both have places.
+    /// A thread of the cgroup ran for this many nanoseconds: is the other cgroup throttled? Both have places.
     pub fn throttles_group(&self, id: u64, ran: u64, other: u64) -> bool {
         // SAFETY: see above.
         unsafe { half_throttles_group(id, ran, other) }

@@ -16,6 +16,8 @@ mod half;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod notices;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod sending;
@@ -25,8 +27,6 @@ mod serving;
 mod shares;
 #[cfg(test)]
 mod simulation;
-#[cfg(test)]
-mod telling;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -29,7 +29,7 @@ fn what_the_kernel_told_of_a_cpu_is_not_replaced_by_what_a_wake_up_saw() {
     half.cpu(0).away.store(0, Relaxed);
     half.does_at(Place::LookForRealTime, cpu_0_is_released);
     assert_eq!(half.chooses(server), 1);
-    assert_eq!(half.cpu(0).away.load(Relaxed), TOOK, "the kernel told so between the look and the store");
+    assert_eq!(half.cpu(0).away.load(Relaxed), TOOK, "the kernel reported so between the look and the store");
 }
 
 #[test]

@@ -57,11 +57,11 @@ fn without_budget_it_waits_for_the_next_period() {
     half.idles(0);
     assert_eq!(half.rings_at(0), BEGIN + 10 * MS);
     let server = &half.shared().serving[0].server[0];
-    let told = || server.exhausted.load(Relaxed);
-    assert_eq!((told(), server.overrun.load(Relaxed)), (1, 1000));
+    let exhausted = || server.exhausted.load(Relaxed);
+    assert_eq!((exhausted(), server.overrun.load(Relaxed)), (1, 1000));
     half.sets_clock(BEGIN + 9 * MS);
     assert_eq!(half.dispatches(0), None);
-    assert_eq!(told(), 1, "once a period");
+    assert_eq!(exhausted(), 1, "once a period");
     half.sets_clock(BEGIN + 10 * MS);
     assert_eq!(half.dispatches(0), Some(0));
     half.runs(0);

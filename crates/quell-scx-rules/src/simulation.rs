@@ -24,7 +24,7 @@ unsafe extern "C" {
 const RTLD_NOW: c_int = 2;
 /// Events of one machine: a new one begins after them.
 const EVENTS: usize = 2_000;
-/// All is checked after so many events.
+/// All is checked after this many events.
 const WHOLLY_EVERY: u32 = 1_000;
 
 type Draws = unsafe extern "C" fn(u64, *mut Event, u32);
@@ -115,14 +115,14 @@ impl Simulation {
 
     fn draw(&self, seed: u64) -> Vec<Event> {
         let mut events = vec![Event::default(); EVENTS];
-        // SAFETY: so many events are there.
+        // SAFETY: this many events are there.
         unsafe { (self.draws)(seed, events.as_mut_ptr(), EVENTS as u32) };
         events
     }
 
     fn run(&self, events: &[Event], on: Machine, wholly_every: u32) -> Option<Violation> {
         let mut at = 0;
-        // SAFETY: so many events are there, and the answer is a string that stays until the next call.
+        // SAFETY: this many events are there, and the answer is a string that stays until the next call.
         let answer = unsafe { (self.runs)(events.as_ptr(), events.len() as u32, on, wholly_every, &raw mut at) };
         if answer.is_null() {
             return None;
@@ -161,7 +161,7 @@ impl Simulation {
         }
     }
 
-    /// The first violation within so many events, by seed, from this seed on.
+    /// The first violation within this many events, by seed, from this seed on.
     fn search(&self, from: u64, events: usize) -> Option<(u64, Violation)> {
         (from..from + events.div_ceil(EVENTS) as u64)
             .find_map(|seed| self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY).map(|found| (seed, found)))
@@ -180,16 +180,16 @@ impl Simulation {
         sums
     }
 
-    fn tell(&self, seed: u64, violation: &Violation) -> String {
+    fn describe(&self, seed: u64, violation: &Violation) -> String {
         let on = Machine::of(seed);
         let events = self.shrink(self.draw(seed), on);
-        let mut told = format!("seed {seed}, {on:?}: {}; {} events:\n", violation.what, events.len());
+        let mut text = format!("seed {seed}, {on:?}: {}; {} events:\n", violation.what, events.len());
         for event in &events {
             // SAFETY: the event is there, and the name is static.
             let name = unsafe { CStr::from_ptr((self.name)(event)) }.to_string_lossy();
-            told += &format!("  {name}: {event:?}\n");
+            text += &format!("  {name}: {event:?}\n");
         }
-        told
+        text
     }
 }
 
@@ -199,7 +199,7 @@ fn no_invariant_is_violated_in_a_million_random_events() {
     let from = env::var("QUELL_SCX_FROM").map_or(1, |seed| seed.parse().expect("a seed"));
     let simulation = Simulation::load("simulation.so");
     if let Some((seed, violation)) = simulation.search(from, events) {
-        panic!("{}", simulation.tell(seed, &violation));
+        panic!("{}", simulation.describe(seed, &violation));
     }
     let sums = simulation.count();
     assert!(sums.iter().all(|&(_, sum)| sum > 0), "each outcome is reached: {sums:?}");
@@ -216,6 +216,6 @@ fn each_fixed_fault_is_found_when_it_is_put_back_and_its_events_are_made_few() {
             simulation.search(fault.from, RAREST).unwrap_or_else(|| panic!("not found: {}", fault.name));
         let shrunk = simulation.shrink(simulation.draw(seed), Machine::of(seed));
         assert!(shrunk.len() < EVENTS / 2, "{}: {} events", fault.name, shrunk.len());
-        println!("{}:\n{}", fault.name, simulation.tell(seed, &violation));
+        println!("{}:\n{}", fault.name, simulation.describe(seed, &violation));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
-use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up, overtakes};
+use quell_model::rule::{Occupancy, Standing, ban_holds, next_holder, on_wake_up, overtakes};
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
@@ -113,9 +113,9 @@ impl Mirror {
         }
     }
 
-    fn heir(&self, cpu: CpuId, except: &[u32]) -> Option<WorkloadId> {
+    fn next_holder(&self, cpu: CpuId, except: &[u32]) -> Option<WorkloadId> {
         let waiting = (0..SLOTS).filter(|&slot| self.waiting[slot] && !except.contains(&(slot as u32)));
-        heir(&self.occupancy(), cpu, waiting.map(|slot| WorkloadId(slot as u32)))
+        next_holder(&self.occupancy(), cpu, waiting.map(|slot| WorkloadId(slot as u32)))
     }
 }
 
@@ -207,7 +207,7 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
                 place = unsafe { quell_rule_heir(shared, cpu, place) };
                 // SAFETY: a number only.
                 let ours = unsafe { quell_slot_in_line(place) };
-                let reference = Mirror::of(shared).heir(CpuId(cpu), &passed);
+                let reference = Mirror::of(shared).next_holder(CpuId(cpu), &passed);
                 prop_assert_eq!((ours != NOBODY).then_some(WorkloadId(ours)), reference, "after {:?}", passed);
                 if ours == NOBODY {
                     break;
@@ -297,14 +297,14 @@ fn the_system_has_its_turns() {
     let turn_if = |polls, now, since| unsafe { quell_rule_system_turn(&raw const *shared, 0, polls, now, since) };
     let turn = |now, since| turn_if(false, now, since);
     shared.cpu[0].system_until.store(98, Relaxed);
-    assert!(!turn(100, 0), "nobody holds the CPU: the next in line may inherit it");
+    assert!(!turn(100, 0), "no one holds the CPU: the next in line may inherit it");
     assert!(turn(102, 102));
     shared.cpu[0].system_since.store(97, Relaxed);
-    assert!(turn(100, 100), "its turn lasts a slice, whoever of it runs");
+    assert!(turn(100, 100), "its turn lasts a slice, whichever of it runs");
     assert!(!turn(101, 100));
     shared.cpu[0].system_since.store(90, Relaxed);
     hand(&shared, 0, PARKED);
-    assert!(turn(100, 100), "nobody inherits it");
+    assert!(turn(100, 100), "no one inherits it");
     assert!(!turn_if(true, 200, 150), "the loop polls there, and others give way first");
     assert!(turn_if(true, 200, 100));
     assert!(!turn_if(true, 140, 0), "nor again before the pause is over");

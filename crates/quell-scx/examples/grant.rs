@@ -4,7 +4,7 @@
 //! cargo run -p quell-scx --example grant -- --lc server=1 --be antagonist --policy caladan
 //! ```
 //!
-//! `--lc CGROUP=CPUS` is a latency-critical workload with so many guaranteed CPUs, `--be CGROUP` a best-effort one. Without
+//! `--lc CGROUP=CPUS` is a latency-critical workload with this many guaranteed CPUs, `--be CGROUP` a best-effort one. Without
 //! a policy the kernel's rules alone decide.
 
 use std::error::Error;

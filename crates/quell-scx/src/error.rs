@@ -65,7 +65,7 @@ pub enum ScxError {
         unknown: Unknown,
     },
     /// The kernel refused the program.
-    #[error("the kernel refused {step}: {source}; it takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN{messages}")]
+    #[error("the kernel refused {step}: {source}; it needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN{messages}")]
     Refused {
         /// What was being done.
         step: &'static str,

@@ -58,7 +58,7 @@ pub enum Unknown {
     Function(&'static str),
     /// The kernel has another number for it.
     Number(&'static str, u64),
-    /// The kernel tells in no known way when a real-time thread takes a CPU.
+    /// The kernel reports in no known way when a real-time thread takes a CPU.
     Release,
 }
 

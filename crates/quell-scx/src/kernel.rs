@@ -112,14 +112,14 @@ fn check_kernel(sched_ext: &Path) -> Result<(), ScxError> {
 }
 
 /// Has `enqueue` see threads that a part of the kernel binds to their CPU, where the kernel (from 6.14 on) would leave them
-/// out; 0 on older ones, which leave nobody out. To the kernel, a thread that `cpu_release` interrupts looks like one of
+/// out; 0 on older ones, which leave no one out. To the kernel, a thread that `cpu_release` interrupts looks like one of
 /// them: without this flag it would wait behind the real-time thread that took its CPU.
 pub(crate) fn flag_of_bound_threads(types: &Btf<'_>) -> u64 {
     forms::number(types, "scx_ops_flags", "SCX_OPS_ENQ_MIGRATION_DISABLED").unwrap_or(0)
 }
 
 /// Does this kernel give threads of sched_ext some time behind real-time ones (from 7.0 on)? Then such threads do not make
-/// others wait for so long that the kernel would end the scheduler.
+/// others wait until the kernel would end the scheduler.
 pub(crate) fn serves_ext_threads(types: &Btf<'_>) -> bool {
     forms::has_member(types, "rq", "ext_server")
 }
@@ -133,7 +133,7 @@ pub struct Lack {
     pub consequence: &'static str,
 }
 
-/// What this kernel lacks, by its types; nothing where it does not tell them.
+/// What this kernel lacks, by its types; nothing where it does not report them.
 #[must_use]
 pub fn lacks() -> Vec<Lack> {
     Btf::from_vmlinux().map(|types| lacks_of(&types)).unwrap_or_default()
@@ -217,6 +217,6 @@ mod tests {
         // The machine's has a number of its own, as no other file has.
         let error = check_namespace(Path::new("/proc/self/ns/mnt")).unwrap_err().to_string();
         assert!(error.contains("hostPID"), "{error}");
-        assert!(check_namespace(Path::new("/nonexistent/pid")).is_ok(), "where it cannot be told");
+        assert!(check_namespace(Path::new("/nonexistent/pid")).is_ok(), "where it cannot be known");
     }
 }

@@ -49,7 +49,7 @@ pub const PARKED: u32 = u32::MAX - 1;
 pub const NEWS: u32 = 1;
 /// … and CPUs that were yielded.
 pub const YIELDS: u32 = 2;
-/// But for queues of best-effort work that has a place in the line, of which it was told just now.
+/// But for queues of best-effort work that has a place in the line, which were reported just now.
 pub const CALM: u32 = 4;
 pub const NO_CPU: u32 = u32::MAX;
 /// Of CPUs, by who holds them and what is beside them.

@@ -27,7 +27,7 @@ impl Grant {
         self.shared().listening.store(0, SeqCst);
     }
 
-    /// The slots of which a thread waits, by the sets in which the scheduler finds heirs (`bpf/waiting.h`): of a thousand a few. One in
+    /// The slots of which a thread waits, by the sets in which the scheduler finds next holders (`bpf/waiting.h`): of a thousand a few. One in
     /// which a thread began to wait is in before the loop is woken for it; some wait no more.
     pub(crate) fn waiting(&self) -> SlotSet {
         let mut all = SlotSet::default();
@@ -44,7 +44,7 @@ impl Grant {
         })
     }
 
-    /// Waits until the scheduler told something, at most for so long.
+    /// Waits until the scheduler reported something, at most for this long.
     pub(crate) fn wait_for_news(&self, at_most: Duration) -> Result<(), ScxError> {
         // SAFETY: the ring keeps its descriptor open while it lives.
         let ring = unsafe { BorrowedFd::borrow_raw(self.wakeups.epoll_fd().as_raw_fd()) };

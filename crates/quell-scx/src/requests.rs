@@ -32,7 +32,7 @@ pub(crate) fn is_traceable(types: &Btf<'_>) -> bool {
     types.type_by_name::<btf::types::Typedef<'_>>("btf_trace_sys_exit").is_some()
 }
 
-/// Can this kernel tell when a system call ends? False if it does not say.
+/// Can this kernel report when a system call ends? False if it does not say.
 pub(crate) fn can_be_watched() -> bool {
     Btf::from_vmlinux().is_ok_and(|types| is_traceable(&types))
 }

@@ -99,7 +99,7 @@ impl Grant {
         self.workload(id).map_or(0, |state| state.servers.load(Acquire))
     }
 
-    /// Servers whose budgets were used up since `before`, by CPU and place: told of once.
+    /// Servers whose budgets were used up since `before`, by CPU and place: reported once.
     pub(crate) fn exhausted(&self, before: &mut Vec<[u64; SERVERS]>) -> Vec<Exhausted> {
         let mut found = Vec::new();
         if !self.has_servers() {

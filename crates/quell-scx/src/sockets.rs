@@ -16,7 +16,7 @@ pub(crate) fn are_traceable(types: &Btf<'_>) -> bool {
         .all(|name| types.type_by_name::<btf::types::Typedef<'_>>(name).is_some())
 }
 
-/// Can this kernel tell of unread data? False if it does not say.
+/// Can this kernel report unread data? False if it does not say.
 pub(crate) fn can_be_watched() -> bool {
     Btf::from_vmlinux().is_ok_and(|types| are_traceable(&types))
 }

@@ -8,9 +8,9 @@ use std::process::{Command, ExitCode};
 
 use quell_model::Nanos;
 
-/// The simulated machine's events, in the long run about so many.
+/// The simulated machine's events, in the long run about this many.
 const EVENTS: u64 = 60_000;
-/// In this time the events are counted that tell how long that is.
+/// In this time the events are counted that show how long that is.
 const LOOK: Nanos = Nanos::from_millis(20);
 
 fn main() -> ExitCode {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Kernel events and machine instructions of a simulation of so long.
+/// Kernel events and machine instructions of a simulation of this long.
 fn counted(name: &str, span: Nanos) -> Option<(u64, u64)> {
     let own = std::env::current_exe().ok()?;
     let mut valgrind = Command::new("valgrind");

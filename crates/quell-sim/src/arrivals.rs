@@ -63,7 +63,7 @@ impl ArrivalProcess {
         ArrivalProcess { arrivals, stream, at, began, in_burst, burst_ends, next_recorded: 0, round: 0 }
     }
 
-    /// So many requests per second from now on, ns, exponentially distributed; none if that is nothing.
+    /// This many requests per second from now on, ns, exponentially distributed; none if that is nothing.
     pub fn change_rate(&mut self, rate: f64, now: u64) {
         self.arrivals = Arrivals::Steps(vec![Step { at: Nanos::ZERO, rate }]);
         self.at = now as f64;

@@ -64,7 +64,7 @@ pub enum IdleSearch {
     /// All CPUs that share the cache; a CPU that goes idle pulls unless its idle times are shorter than the look.
     #[default]
     Whole,
-    /// Linux 5.3's `select_idle_cpu` (`SIS_PROP`): so many CPUs as the waking CPU's idle times pay for, at least three; a CPU
+    /// Linux 5.3's `select_idle_cpu` (`SIS_PROP`): as many CPUs as the waking CPU's idle times pay for, at least three; a CPU
     /// that goes idle pulls only if its idle times are longer than `migration_cost` (`newidle_balance`).
     Proportional,
 }
@@ -98,7 +98,7 @@ pub struct KernelConfig {
     pub migration_cost: Nanos,
     /// Where threads that wake up look for idle CPUs.
     pub idle_search: IdleSearch,
-    /// A vCPU that has nothing to do looks for work for at most so long before it sleeps, as the only thread of its CPU (KVM's
+    /// A vCPU that has nothing to do looks for work for at most this long before it sleeps, as the only thread of its CPU (KVM's
     /// `halt_poll_ns`, 200 µs on x86); how long exactly, its last times show.
     pub halt_poll: Nanos,
     /// Real-time threads' limit.
@@ -167,7 +167,7 @@ impl KernelConfig {
         self.mechanisms.unwrap_or_else(usual).less(self.without)
     }
 
-    /// The same with its mechanisms in `mechanisms`, so that whoever runs it need not ask for them again.
+    /// The same with its mechanisms in `mechanisms`, so that its runner need not ask for them again.
     pub(crate) fn written_out(self) -> KernelConfig {
         KernelConfig { mechanisms: Some(self.mechanisms()), without: Mechanisms::NONE, ..self }
     }

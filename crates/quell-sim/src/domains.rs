@@ -10,7 +10,7 @@ pub(crate) struct Domain {
     /// Do all of it share a core?
     pub is_core: bool,
     pub interval: u64,
-    /// Wake-ups look at so many of its CPUs (`nr_idle_scan`).
+    /// Wake-ups look at this many of its CPUs (`nr_idle_scan`).
     pub scans: u32,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Domains {
 }
 
 impl Domains {
-    /// The domains within each of these sets of CPUs, which do not overlap; elsewhere nobody balances.
+    /// The domains within each of these sets of CPUs, which do not overlap; elsewhere nothing is balanced.
     pub fn of(topology: &Topology, balanced: &[CpuSet]) -> Domains {
         let units = [topology.cores(), topology.llcs(), topology.sockets(), &[topology.all()]];
         let mut all: Vec<Domain> = Vec::new();

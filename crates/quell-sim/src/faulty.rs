@@ -29,7 +29,7 @@ pub struct Faults {
     pub vanishing: f64,
     /// A knob that the host has not.
     pub without: Option<KnobKind>,
-    /// Grants and revocations are carried out so long after the look. Until then they are pending.
+    /// Grants and revocations are carried out this long after the look. Until then they are pending.
     pub grants_late: Nanos,
 }
 
@@ -56,7 +56,7 @@ pub struct Faulty<H> {
     seen: Nanos,
     /// Grants and revocations on their way, the first first, and when they are carried out.
     on_the_way: Vec<(Nanos, GrantCommand)>,
-    /// What tells the time while something is on its way.
+    /// The clock while something is on its way.
     clock: Option<View>,
     /// What happened while the time was asked for.
     happened: Vec<Event>,
@@ -122,7 +122,7 @@ impl<H> Faulty<H> {
         self.passed.begin(plan.number);
         self.passed.leaves = plan.leaves;
         let (mut places, mut failed) = (Vec::new(), Vec::new());
-        let mut told = |part, verdict: Option<Verdict>| {
+        let mut reported = |part, verdict: Option<Verdict>| {
             let passes = verdict.is_none();
             match verdict {
                 None => places.push(part),
@@ -135,26 +135,26 @@ impl<H> Faulty<H> {
         let knobs = if plan.knobs.is_empty() { None } else { self.knobs_fail(&plan.knobs) };
         let of_rules = plan.rules.iter().fold(None, |sunk, _| self.refused(others).or(sunk));
         let sunk = knobs.or(of_rules);
-        if !plan.knobs.is_empty() && told(Part::Knobs, sunk.clone()) {
+        if !plan.knobs.is_empty() && reported(Part::Knobs, sunk.clone()) {
             self.passed.knobs.extend_from_slice(&plan.knobs);
         }
         for (at, &rule) in (0..).zip(&plan.rules) {
-            if told(Part::Rule(at), sunk.clone()) {
+            if reported(Part::Rule(at), sunk.clone()) {
                 self.passed.rules.push(rule);
             }
         }
         for (at, &grant) in (0..).zip(&plan.grants) {
-            if told(Part::Grant(at), self.grant_fails(grant)) {
+            if reported(Part::Grant(at), self.grant_fails(grant)) {
                 self.passed.grants.push(grant);
             }
         }
         for (at, &sample) in (0..).zip(&plan.samples) {
-            if told(Part::Sample(at), self.refused(others)) {
+            if reported(Part::Sample(at), self.refused(others)) {
                 self.passed.samples.push(sample);
             }
         }
         for (at, &lease) in (0..).zip(&plan.leases) {
-            if told(Part::Lease(at), self.refused(others)) {
+            if reported(Part::Lease(at), self.refused(others)) {
                 self.passed.leases.push(lease);
             }
         }
@@ -163,7 +163,7 @@ impl<H> Faulty<H> {
 }
 
 impl<H: Host> Faulty<H> {
-    /// Carries out what is due of what was on its way. What becomes of it is not told any more.
+    /// Carries out what is due of what was on its way. What becomes of it is not reported any more.
     fn carry_out_late(&mut self) -> Result<(), H::Error> {
         let Some(view) = &mut self.clock else { return Ok(()) };
         self.host.observe(SignalSet::default(), view, &mut self.happened)?;

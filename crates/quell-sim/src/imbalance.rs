@@ -134,7 +134,7 @@ pub(crate) fn scans(used: f64, count: usize) -> u32 {
 pub(crate) struct Looks {
     calls: u32,
     successes: u32,
-    /// Of 1024 looks so many find something.
+    /// Of 1024 looks this many find something.
     ratio: u32,
 }
 
@@ -186,7 +186,7 @@ mod tests {
         (0..5_000).for_each(|_| looks.count(false));
         assert!(looks.weight() < 50, "{}", looks.weight());
         let mut at = 0u32;
-        // Each look that is taken finds something; one of so many is taken.
+        // Each look that is taken finds something; one of this many is taken.
         for _ in 0..20_000 {
             at += looks.weight();
             looks.count(at >= 1024);

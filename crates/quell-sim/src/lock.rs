@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockOrder {
-    /// Whoever comes first: the one who has waited longest is woken, and tries again when it has a CPU. As glibc's
+    /// The first to come: the one that has waited longest is woken, and tries again when it has a CPU. As glibc's
     /// mutexes over futexes, without their spinning.
     #[default]
     Barging,
-    /// The one who has waited longest, at once: nobody else can have it until that one has had a CPU.
+    /// The one that has waited longest, at once: no other can have it until that one has had a CPU.
     HandOff,
 }
 
@@ -24,10 +24,10 @@ pub(crate) struct Lock {
     waiting: VecDeque<usize>,
 }
 
-/// Who hears of a release.
+/// What learns of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    Nobody,
+    NoOne,
     /// This one has the lock.
     Has(usize),
     /// This one tries again.
@@ -54,7 +54,7 @@ impl Lock {
         let first = self.waiting.pop_front();
         self.is_held = first.is_some() && self.order == LockOrder::HandOff;
         match first {
-            None => Next::Nobody,
+            None => Next::NoOne,
             Some(thread) if self.is_held => Next::Has(thread),
             Some(thread) => Next::MayTry(thread),
         }
@@ -71,7 +71,7 @@ mod tests {
         assert!(lock.take(1) && !lock.take(2) && !lock.take(3));
         assert_eq!(lock.release(), Next::Has(2));
         assert!(!lock.take(4));
-        assert_eq!([lock.release(), lock.release(), lock.release()], [Next::Has(3), Next::Has(4), Next::Nobody]);
+        assert_eq!([lock.release(), lock.release(), lock.release()], [Next::Has(3), Next::Has(4), Next::NoOne]);
         assert!(lock.take(5));
     }
 

@@ -34,7 +34,7 @@ pub struct Memory {
     pub controllers: u32,
     /// What they carry together at most.
     pub bandwidth: BytesPerSecond,
-    /// How much longer than a hit in the last-level cache a reference takes while nobody else uses memory.
+    /// How much longer than a hit in the last-level cache a reference takes while no one else uses memory.
     pub latency: Nanos,
     /// How much longer a reference to another socket's memory takes (assumed, of the usual order of two-socket servers:
     /// 60 ns). The links between sockets are not modelled as a bound.

@@ -265,9 +265,9 @@ impl Sim {
         self.set_time(until);
     }
 
-    /// Lets time pass until then, or until something happened that a policy may want to hear of.
+    /// Lets time pass until then, or until something happened that a policy may act on.
     pub(crate) fn run_until_event(&mut self, until: Nanos) {
-        while self.kernel.told.happened.is_empty() {
+        while self.kernel.reports.happened.is_empty() {
             if !self.step(until) {
                 return self.set_time(until);
             }
@@ -310,17 +310,17 @@ impl Sim {
         }
     }
 
-    /// Lets every CPU of the host pick that has to; workloads hear from whom a granted CPU was taken.
+    /// Lets every CPU of the host pick that has to; workloads learn which threads lost a granted CPU.
     #[inline]
     pub(crate) fn settle_host(&mut self) {
         self.kernel.settle();
-        if !self.kernel.told.preempted.is_empty() {
+        if !self.kernel.reports.preempted.is_empty() {
             self.tell_preempted();
         }
     }
 
     fn tell_preempted(&mut self) {
-        while let Some(task) = self.kernel.told.preempted.pop() {
+        while let Some(task) = self.kernel.reports.preempted.pop() {
             if let Owner::Thread { load, thread } = self.owners[task.0 as usize] {
                 self.loads[load as usize].preempted(&mut self.kernel, thread as usize);
                 self.kernel.settle();
@@ -328,7 +328,7 @@ impl Sim {
         }
     }
 
-    /// Whoever the host knows by this number was granted a CPU. To be called before the CPU picks.
+    /// The workload with this number at the host was granted a CPU. To be called before the CPU picks.
     pub(crate) fn granted(&mut self, tenant: usize, cpu: CpuId) {
         if let Some(load) = self.tenants[tenant].load {
             self.loads[load].granted(&mut self.kernel, cpu.index());
@@ -354,7 +354,7 @@ impl Sim {
         self.before = Before {
             from: self.kernel.now,
             busy: self.kernel.busy_time(),
-            done: self.kernel.told.counters,
+            done: self.kernel.reports.counters,
             counted: self.counted(),
             bytes: self.memory_bytes(),
         };
@@ -396,7 +396,7 @@ impl Sim {
     /// What the machine's kernel has done since the warm-up; guests' kernels count for themselves.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (now, before) = (self.kernel.told.counters, self.before.done);
+        let (now, before) = (self.kernel.reports.counters, self.before.done);
         Counters {
             events: now.events - before.events,
             wake_ups: now.wake_ups - before.wake_ups,

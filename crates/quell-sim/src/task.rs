@@ -7,7 +7,7 @@ use crate::switching::Switching;
 use crate::timers::TimerId;
 use crate::weight;
 
-/// What a CPU's speed is at its highest frequency with nobody in its way; work is counted in nanoseconds times this.
+/// What a CPU's speed is at its highest frequency with no one in its way; work is counted in nanoseconds times this.
 /// The longest piece of work is thirteen days.
 pub(crate) const FULL_SPEED: u64 = 1 << 14;
 

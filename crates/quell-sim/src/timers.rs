@@ -17,7 +17,7 @@ type Due = u128;
 const NEVER: Due = Due::MAX;
 const TIMER_BITS: u32 = 24;
 const LAST_SEQUENCE: u64 = (1 << 40) - 1;
-/// The tree begins with so many leaves.
+/// The tree begins with this many leaves.
 const FIRST_LEAVES: usize = 8;
 /// No timer has this number.
 const NONE: u32 = (1 << TIMER_BITS) - 1;
@@ -49,7 +49,7 @@ pub(crate) struct Timers<K> {
     /// By timer: its leaf, counted from the first one; [`NONE`]: it was never set.
     leaves: Vec<u32>,
     taken_leaves: usize,
-    /// With n leaves they are numbers n to 2n; the winner of 2i and 2i + 1 is number i; 1 won all. Number 0 is nobody.
+    /// With n leaves they are numbers n to 2n; the winner of 2i and 2i + 1 is number i; 1 won all. Number 0 is none.
     nodes: Vec<Due>,
     /// It is due no more, but still in the tree.
     taken: u32,

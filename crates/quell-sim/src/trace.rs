@@ -25,7 +25,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// It begins now, on so many CPUs.
+    /// It begins now, on this many CPUs.
     pub fn new(cpus: usize, now: u64) -> Trace {
         Trace { ended: Vec::new(), began: vec![now; cpus] }
     }

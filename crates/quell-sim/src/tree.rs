@@ -24,7 +24,7 @@ pub enum Partition {
     Member,
     /// Its CPUs are its own, and threads are balanced among them.
     Root,
-    /// Its CPUs are its own, and nobody balances there: a thread stays where it is put.
+    /// Its CPUs are its own, and nothing is balanced there: a thread stays where it is put.
     Isolated,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Queue {
     pub tasks: u32,
     /// Those of them that run only when nothing else does.
     pub idle_tasks: u32,
-    /// Virtual time below which nobody is; where an empty queue begins.
+    /// Virtual time below which no thread is; where an empty queue begins.
     pub zero: i64,
     /// Left of the runtime that this CPU took from the quota; negative: owed.
     pub runtime: i64,
@@ -271,7 +271,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The root alone, on so many CPUs.
+    /// The root alone, on this many CPUs.
     pub fn new(cpus: usize) -> Tree {
         let root = Group {
             parent: None,

@@ -25,7 +25,7 @@ fn run(cpus: u32, server: WorkloadSpec) -> WorkloadStats {
 fn paced_clients_keep_to_their_timetable_as_far_as_answers_allow() {
     let calm = run(1, server(1, Some(5_000.0), Dispatch::Pool));
     assert_eq!(calm.latencies.count(), 5_000);
-    assert_eq!(calm.latencies.max().0 / 1_000, 100, "nobody waits for anybody");
+    assert_eq!(calm.latencies.max().0 / 1_000, 100, "no client waits for another");
     let counted = calm.switching;
     assert!((4_999..=5_000).contains(&counted.sleeps), "the thread sleeps after each request: {counted:?}");
     assert_eq!((counted.preemptions, counted.migrations), (0, 0));

@@ -178,7 +178,7 @@ fn loads(socket: &Socket, threads: &[Placed]) -> Vec<Load> {
 }
 
 proptest! {
-    /// Whatever runs: nobody is faster than alone, everybody moves on, and memory carries no more than it can. What all
+    /// Whatever runs: no thread is faster than alone, all move on, and memory carries no more than it can. What all
     /// move is what the load says.
     #[test]
     fn any_threads_are_in_balance(threads in proptest::collection::vec(any_thread(), 1..24), others in 0.0..40.0f64) {

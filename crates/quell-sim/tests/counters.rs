@@ -81,7 +81,7 @@ fn exact_counters_are_what_happened() {
     assert_eq!(view.workloads.llc_hit_ratio[0].value, 0.0);
     assert!(view.workloads.llc_hit_ratio[1].value > 0.0);
     assert!(view.workloads.memory_bandwidth[1].value.0 < view.workloads.memory_bandwidth[0].value.0 / 100.0);
-    // Nobody looked in between: the same again, from no time at all.
+    // No one looked in between: the same again, from no time at all.
     assert_eq!(look(&mut host).machine.memory_bandwidth, view.machine.memory_bandwidth);
 }
 

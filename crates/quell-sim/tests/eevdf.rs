@@ -32,7 +32,7 @@ fn sim(cpus: u32, config: KernelConfig, workloads: &[WorkloadSpec]) -> Sim {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// At any time nobody is further from its share than a slice, rounded up to ticks, and one tick (Stoica and
+    /// At any time no thread is further from its share than a slice, rounded up to ticks, and one tick (Stoica and
     /// Abdel-Wahab 1995, Theorem 1: lag is bounded by the largest request and the quantum).
     #[test]
     fn lag_is_bounded(weights in prop::collection::vec(20u32..2000, 2..7)) {
@@ -76,7 +76,7 @@ proptest! {
         prop_assert!(worst <= bound, "{worst} > {bound} beside {hogs}");
     }
 
-    /// Whoever sleeps now and then gets no more than its share, and loses no more than it slept.
+    /// A thread that sleeps now and then gets no more than its share, and loses no more than it slept.
     #[test]
     fn sleeping_gains_nothing(work in 500_000u64..20_000_000, pause in 100_000u64..3_000_000) {
         let sleeper = WorkloadSpec {

@@ -1,4 +1,4 @@
-//! Failures on a host: each is told as the contract says, and what fails changes nothing.
+//! Failures on a host: each is reported as the contract says, and what fails changes nothing.
 
 use quell_model::{
     Class, CpuId, CpuSet, Event, GrantCommand, Host, Knob, KnobKind, KnobSetting, Nanos, Outcome, Part, Plan, Refusal,
@@ -43,14 +43,14 @@ fn look(host: &mut Faulty<SimHost>) -> Vec<Event> {
 fn a_refused_command_has_its_outcome_in_its_place_and_does_not_reach_the_host() {
     let mut host = host(7);
     host.faults.grants_refused = 0.5;
-    let told = apply(&mut host, &grants());
-    let parts: Vec<Part> = told.iter().map(|&(part, _)| part).collect();
+    let reported = apply(&mut host, &grants());
+    let parts: Vec<Part> = reported.iter().map(|&(part, _)| part).collect();
     assert_eq!(parts, [vec![Part::Rule(0)], (0..8).map(Part::Grant).collect()].concat());
     let applied = |(part, verdict): &(Part, Verdict)| match (part, verdict) {
         (Part::Grant(at), Verdict::Applied(_)) => Some(CpuId(*at)),
         _ => None,
     };
-    let granted: CpuSet = told.iter().filter_map(applied).collect();
+    let granted: CpuSet = reported.iter().filter_map(applied).collect();
     assert_eq!(host.held(BATCH), granted);
     assert!((1..8).contains(&granted.len()), "with seed 7: {granted}");
 }
@@ -71,8 +71,8 @@ fn a_late_grant_is_pending_until_it_is_carried_out() {
     let mut host = host(1);
     host.faults.grants_late = Nanos::from_micros(3);
     look(&mut host);
-    let told = apply(&mut host, &grants());
-    assert_eq!(told[1], (Part::Grant(0), Verdict::Pending(Nanos::from_micros(3))));
+    let reported = apply(&mut host, &grants());
+    assert_eq!(reported[1], (Part::Grant(0), Verdict::Pending(Nanos::from_micros(3))));
     host.wait(Wake::At(Nanos::from_micros(2))).unwrap();
     assert!(host.held(BATCH).is_empty());
     host.wait(Wake::At(Nanos::from_millis(1))).unwrap();
@@ -95,9 +95,9 @@ fn a_knob_that_was_taken_away_is_told_and_refused() {
     let mut host = host(1);
     host.faults.without = Some(KnobKind::Weight);
     let knob = |knob| Plan { knobs: vec![KnobSetting { target: Target::Workload(BATCH), knob }], ..Plan::default() };
-    let told = apply(&mut host, &knob(Knob::Weight(5)));
-    assert!(matches!(told[..], [(Part::Knobs, Verdict::Refused(Refusal::Unsupported(_)))]), "{told:?}");
-    let told = apply(&mut host, &knob(Knob::Cpus(CpuSet::first(2))));
-    assert!(matches!(told[..], [(Part::Knobs, Verdict::Applied(_))]), "{told:?}");
+    let reported = apply(&mut host, &knob(Knob::Weight(5)));
+    assert!(matches!(reported[..], [(Part::Knobs, Verdict::Refused(Refusal::Unsupported(_)))]), "{reported:?}");
+    let reported = apply(&mut host, &knob(Knob::Cpus(CpuSet::first(2))));
+    assert!(matches!(reported[..], [(Part::Knobs, Verdict::Applied(_))]), "{reported:?}");
     assert_ne!(host.capabilities().knobs, (*host).capabilities().knobs);
 }

@@ -15,7 +15,7 @@ fn spins(threads: u32) -> WorkloadSpec {
     WorkloadSpec { threads, batch: Some(BatchSpec::default()), ..WorkloadSpec::new("spins", Class::BestEffort) }
 }
 
-/// A second of these on so many CPUs.
+/// A second of these on this many CPUs.
 fn run(cpus: u32, config: KernelConfig, workloads: &[WorkloadSpec]) -> Vec<WorkloadStats> {
     let mut sim = Sim::new(Topology::synthetic(1, 1, cpus, 1), config, workloads, 1).unwrap();
     sim.begin();

@@ -214,7 +214,7 @@ fn a_preempted_lock_holder_delays_who_waits_for_the_lock() {
     assert!(inverted > micros(1_500), "{inverted}");
 }
 
-/// Threads that wake others are counted, each edge by itself; arrivals are nobody's.
+/// Threads that wake others are counted, each edge by itself; arrivals are no one's.
 #[test]
 fn wake_ups_know_who_woke_whom() {
     let stages = vec![
@@ -237,7 +237,7 @@ fn wake_ups_know_who_woke_whom() {
     assert_eq!(sim.kernel().counters().wake_ups, 150, "and 50 of arrivals");
 }
 
-/// A parallel job's completion time: so many rounds of the longest piece, and twice that on half of the CPUs.
+/// A parallel job's completion time: this many rounds of the longest piece, and twice that on half of the CPUs.
 #[test]
 fn parallel_jobs_have_a_completion_time() {
     let mean = |cpus: u32| {
@@ -314,7 +314,7 @@ proptest! {
         prop_assert_eq!(stats.latencies.count(), stats.arrived);
     }
 
-    /// Any graph that is accepted comes to its end, whoever waits for whom; only others are refused.
+    /// Any graph that is accepted comes to its end, whatever waits for what; only others are refused.
     #[test]
     fn what_is_accepted_ends(
         threads in (1u32..4, 1u32..4, 1u32..4),

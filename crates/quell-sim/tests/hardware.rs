@@ -34,7 +34,7 @@ fn speeds(host: &mut SimHost) -> [f64; 2] {
         let until = host.now() + Nanos::from_millis(millis);
         while host.now() < until {
             let Ok(()) = host.wait(quell_model::Wake::At(until));
-            // What happened is heard, else the wait ends at once.
+            // What happened is fetched, else the wait ends at once.
             let mut view = host.view();
             let Ok(()) = host.observe(SignalSet::default(), &mut view, &mut Vec::new());
         }

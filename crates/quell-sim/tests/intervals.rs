@@ -47,7 +47,7 @@ fn covered(changes: &[&str]) -> [(u32, f64); 4] {
 fn intervals_hold_the_truth_and_are_not_wide() {
     for (what, changes) in [("blocks of one run", &[][..]), ("five repetitions", &["repetitions=5", "duration=2s"])] {
         let found = covered(changes);
-        println!("{what}: p50, p90, p99, p99.9 held by so many of 40 intervals, of this mean width: {found:.2?}");
+        println!("{what}: p50, p90, p99, p99.9 held by this many of 40 intervals, of this mean width: {found:.2?}");
         let least = [32, 32, 32, 26];
         assert!(found.iter().zip(least).all(|((count, _), least)| *count >= least), "{what}: {found:?}");
         assert!(found.iter().all(|(_, width)| *width < 0.4), "{what}: {found:?}");

@@ -182,7 +182,7 @@ fn preemptions_and_wake_ups_are_signals() {
     let Ok(()) = host.observe(wanted, &mut view, &mut Vec::new());
     let (threads, edges) = (&view.threads, &view.threads.wake_ups);
     assert!(threads.preemptions[..2].iter().all(|count| count.is_some_and(|count| count > 50)), "{threads:?}");
-    // Hogs are never woken; whoever is woken beside two of them waits for a slice or two now and then.
+    // Hogs are never woken; a thread that is woken beside two of them waits for a slice or two now and then.
     let late: Vec<u64> = threads.late_starts.iter().flatten().copied().collect();
     assert!(late.len() == 5 && late[..2] == [0, 0] && late[2..].iter().sum::<u64>() > 0, "{late:?}");
     assert!(!edges.woken.is_empty() && edges.woken.iter().all(|woken| threads.id[2..].contains(woken)), "{edges:?}");

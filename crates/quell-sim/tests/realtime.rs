@@ -161,7 +161,7 @@ fn throttling_keeps_5_percent_of_each_cpu_from_real_time_threads() {
     };
     let [real_time, ordinary] = throttled(&[runaway.clone(), hog(SchedClass::NORMAL)])[..] else { panic!() };
     assert!((real_time - 0.95).abs() < 0.002 && (ordinary - 0.05).abs() < 0.002, "{real_time} {ordinary}");
-    // Nobody else wants the rest, and the CPU idles all the same.
+    // No one else wants the rest, and the CPU idles all the same.
     let alone = throttled(std::slice::from_ref(&runaway))[0];
     assert!((alone - 0.95).abs() < 0.002, "{alone}");
     // A real-time thread that needs less is never throttled.

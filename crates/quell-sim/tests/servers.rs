@@ -63,7 +63,7 @@ fn the_budget_replenishment_penalty_of_figure_1() {
     assert!(near(full[0].latencies.max(), 4));
 }
 
-/// vas-rtns21 §4: four tasks in a VM on a partial CPU with budget P × U have the latencies of a full CPU, whoever shares
+/// vas-rtns21 §4: four tasks in a VM on a partial CPU with budget P × U have the latencies of a full CPU, whatever shares
 /// it (Theorem 4.2); with less they have not.
 #[test]
 fn a_partial_cpu_with_enough_budget_is_as_a_full_one() {
@@ -165,21 +165,21 @@ fn where_cpus_belong_to_workloads_a_server_comes_before_the_holder() {
     let mut plan = Plan::default();
     plan.rules.extend([server(0, 0, 5), server(2, 1, 3)]);
     plan.grants.extend([0, 1].map(|cpu| GrantCommand::Grant(CpuId(cpu), WorkloadId(1))));
-    let mut heard = Vec::new();
-    let Ok(()) = host.apply(&plan, &mut heard);
-    assert!(heard.iter().all(|event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Applied(_), .. }))));
-    heard.clear();
+    let mut received = Vec::new();
+    let Ok(()) = host.apply(&plan, &mut received);
+    assert!(received.iter().all(|event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Applied(_), .. }))));
+    received.clear();
     let until = Nanos::from_secs(1);
     while host.sim().now() < until {
         let Ok(()) = host.wait(quell_model::Wake::At(until));
-        let Ok(()) = host.observe(Default::default(), &mut host.view(), &mut heard);
+        let Ok(()) = host.observe(Default::default(), &mut host.view(), &mut received);
     }
     let stats = host.sim().stats();
     let ran: Vec<u64> = stats.iter().map(|stats| stats.run_time / 1_000_000).collect();
     assert_eq!(ran, [200, 1500, 300]);
     assert_eq!(stats[0].latencies.max(), stats[0].latencies.quantile(0.01), "it never waits");
     let exhausted =
-        |id| heard.iter().filter(|event| matches!(event, Event::BudgetExhausted(who, ..) if who.0 == id)).count();
+        |id| received.iter().filter(|event| matches!(event, Event::BudgetExhausted(who, ..) if who.0 == id)).count();
     assert_eq!((exhausted(0), exhausted(2)), (0, 100), "the tasks' budget is never used up, the spinning one's always");
 }
 

@@ -142,7 +142,7 @@ fn three_requests(threads: u32) -> WorkloadSpec {
 fn the_exported_delay_is_the_age_of_the_oldest_request_that_waits() {
     let mut by_hand = ByHand::new(4, &[three_requests(4)]);
     by_hand.until(micros(150));
-    assert_eq!(by_hand.queueing_delay(), micros(50), "nobody has a CPU, and the first request waits");
+    assert_eq!(by_hand.queueing_delay(), micros(50), "no one has a CPU, and the first request waits");
     by_hand.give(0, Some(RUNTIME));
     by_hand.until(micros(350));
     assert_eq!(by_hand.queueing_delay(), micros(150), "the first one runs, the second waits");
@@ -177,7 +177,7 @@ fn what_ran_on_a_revoked_cpu_is_stolen_by_the_others() {
     by_hand.until(micros(250));
     by_hand.give(1, Some(RUNTIME));
     by_hand.until(micros(650));
-    // The first has run for 500 µs and goes back into a queue, behind nobody's back: it waits again.
+    // The first has run for 500 µs and goes back into a queue, in the open: it waits again.
     by_hand.give(0, None);
     assert!(by_hand.queueing_delay() >= micros(300), "{}", by_hand.queueing_delay());
     by_hand.until(micros(3_000));
@@ -250,8 +250,8 @@ fn each_grant_may_cost_by_itself() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Whatever the runtime costs and whoever gets and loses CPUs when: no request is lost, none done twice, and when
-    /// all are done nobody runs.
+    /// Whatever the runtime costs and whichever threads get and lose CPUs when: no request is lost, none done twice, and when
+    /// all are done no thread runs.
     #[test]
     fn no_request_is_lost(
         threads in 1u32..6,

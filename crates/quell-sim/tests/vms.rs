@@ -184,7 +184,7 @@ fn one_stolen_vcpu_delays_all_at_the_barrier() {
     let (sim, beside) = run(4, &config, &vms, &[inside("vm", job), on_first]);
     let slower = beside[0].latencies.mean().0 as f64 / alone[0].latencies.mean().0 as f64;
     assert!(slower > 1.5, "{slower}");
-    // Three vCPUs of four idle half of the time and more, although nobody takes their CPUs.
+    // Three vCPUs of four idle half of the time and more, although no one takes their CPUs.
     assert!(cpus(sim.vm_stats()[0].run_time) < 2.5, "{:?}", sim.vm_stats());
 }
 

@@ -47,8 +47,8 @@ pub fn set_class(tid: i32, class: Class) -> io::Result<()> {
 pub fn fifo_priority() -> Option<u8> {
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: plain system calls about the calling thread, with a structure on the stack.
-    let (policy, told) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
-    (policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO && told == 0).then_some(parameters.sched_priority as u8)
+    let (policy, status) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &raw mut parameters)) };
+    (policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO && status == 0).then_some(parameters.sched_priority as u8)
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ impl Collector {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| {
             tracing::debug!("libbpf: {}", text.trim_end())
         })));
-        // Kernels without all symbols do not tell where the preemption count is; interrupts are then counted.
+        // Kernels without all symbols do not report where the preemption count is; interrupts are then counted.
         match Collector::load(options, false) {
             Err(error) if options.sees_wakers() => {
                 tracing::debug!("interrupts are counted, since: {error}");
@@ -210,7 +210,7 @@ impl Collector {
     /// # Errors
     /// If the kernel refuses.
     pub fn look(&mut self) -> Result<(), TraceError> {
-        let mut all = Iter::new(&self.look).map_err(broken("looking at all threads"))?;
+        let mut all = Iter::new(&self.look).map_err(broken("taking a snapshot of all threads"))?;
         all.read_to_end(&mut Vec::new())?;
         Ok(())
     }

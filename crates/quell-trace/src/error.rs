@@ -5,7 +5,7 @@ use thiserror::Error;
 pub enum TraceError {
     /// The kernel says no: missing rights, missing type information, or a kernel that is too old.
     #[error(
-        "the kernel does not let us trace ({step}: {source}); it takes CAP_BPF and CAP_PERFMON (or root), and a kernel \
+        "the kernel refuses tracing ({step}: {source}); it needs CAP_BPF and CAP_PERFMON (or root), and a kernel \
          from 5.15 on with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_EVENTS"
     )]
     Refused {
@@ -26,7 +26,7 @@ pub enum TraceError {
         source: libbpf_rs::Error,
     },
     /// The look at the threads could not be read.
-    #[error("tracing: reading the look at all threads: {0}")]
+    #[error("tracing: reading the snapshot of all threads: {0}")]
     Look(#[from] std::io::Error),
     /// The table of watched threads is full.
     #[error("more than {max} threads to watch; watch fewer workloads")]

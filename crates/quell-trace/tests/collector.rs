@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use quell_trace::{Change, Collector, Doing, Event, Left, Member, Options, Task, TraceError, Watched};
 
-/// One at a time: while one comes or goes, a kernel may not tell another every switch.
+/// One at a time: while one comes or goes, a kernel may not report every switch to another.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// A collector, and the right to have one.

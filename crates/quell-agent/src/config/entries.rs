@@ -210,7 +210,10 @@ fn latency(keys: &Keys, workload: &Workload, problems: &mut Problems) -> Option<
     };
     let unit = unit.map_err(|(byte, what)| wrong(byte, what)).ok();
     let Ok(address) = address.parse() else {
-        wrong(at, format!("'{address}' is no address; write numbers: an IP address and a port, \"127.0.0.1:9102\""));
+        wrong(
+            at,
+            format!("'{address}' is not an address; write numbers: an IP address and a port, \"127.0.0.1:9102\""),
+        );
         return None;
     };
     let (workload, selectors) = (workload.name.clone(), workload.selectors.clone());

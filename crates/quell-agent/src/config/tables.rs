@@ -171,7 +171,7 @@ fn metrics(config: &mut Config, keys: &Keys, problems: &mut Problems) {
     let place = keys.source.at(byte);
     let Ok(address) = text.parse::<SocketAddr>() else {
         let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).unwrap_or(9464);
-        let what = format!("'{text}' is no address; write numbers: an IP address and a port, \"127.0.0.1:{port}\"");
+        let what = format!("'{text}' is not an address; write numbers: an IP address and a port, \"127.0.0.1:{port}\"");
         return problems.error(&place, what);
     };
     if !address.ip().is_loopback() {

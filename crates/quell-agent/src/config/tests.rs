@@ -76,7 +76,7 @@ fn a_latency_is_read_at_an_address_by_a_metrics_name() {
     assert_eq!(config.sources().next().unwrap().unit, crate::scrape::Unit::Microseconds);
     assert!(parse(GOOD).unwrap().needs_restart(&config));
     for (latency, says) in [
-        (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is no address"),
+        (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is not an address"),
         (r#"{ address = "127.0.0.1:80" }"#, "this latency has no metric"),
         (r#"{ address = "127.0.0.1:80", metric = "x{}" }"#, "is no name of a metric"),
         (r#"{ address = "127.0.0.1:80", metric = "x", path = "m" }"#, "the path 'm' is none"),
@@ -138,7 +138,7 @@ fn every_fault_is_found_with_its_line_and_the_fix() {
         (GOOD.replace("lc", "fast"), "q.toml:7:9: error: there is no class 'fast'; there are: lc, be"),
         (
             GOOD.replace("cpus = 1", "slo = { quantile = 0.99, bound = \"-1ms\" }"),
-            "q.toml:8:34: error: '-1ms' is no time",
+            "q.toml:8:34: error: '-1ms' is not a time",
         ),
         (
             GOOD.replace("cpus = 1", "slo = { quantile = 99, bound = \"1ms\" }"),
@@ -170,7 +170,7 @@ fn every_fault_is_found_with_its_line_and_the_fix() {
             GOOD.replace("\"guard\"", "\"guard\"\nparameters.interval = \"1h\""),
             "q.toml:4:23: error: the parameters of policy 'guard': interval = \"1h\": out of range: give 1ms to 1s",
         ),
-        (format!("{GOOD}\n[machine]\ncpus = \"3-1\"\n"), "q.toml:12:8: error: '3-1' is no CPU list"),
+        (format!("{GOOD}\n[machine]\ncpus = \"3-1\"\n"), "q.toml:12:8: error: '3-1' is not a CPU list"),
         (format!("{GOOD}\n[machine.solo_runs]\nduty_per_mille = 2000\n"), "q.toml:12:18: error: solo runs of 2000"),
         (format!("{GOOD}\n[metrics]\nlisten = \"0.0.0.0:9464\"\n"), "error: metrics are served on loopback only"),
         (format!("{GOOD}\n[agent]\nhung_after = \"1ms\"\n"), "q.toml:12:14: error: the loop looks every 100 ms"),
@@ -205,14 +205,14 @@ fn times_without_a_unit_and_absurd_values_are_refused_wherever_they_stand() {
             "q.toml:4:12: error: the parameters of policy 'guard': there is no parameter 'pirority'; there",
         ),
         (guard("run_budget = \"5ms\""), "an interval of at most the budget"),
-        (agent("interval_floor = 100"), "q.toml:12:18: error: 100 is no time: add a unit, as in \"100ms\""),
+        (agent("interval_floor = 100"), "q.toml:12:18: error: 100 is not a time: add a unit, as in \"100ms\""),
         (agent("interval_floor = \"1000s\""), "q.toml:12:18: error: agent.interval_floor of 1000 s is too long"),
-        (agent("hung_after = 5"), "q.toml:12:14: error: 5 is no time"),
+        (agent("hung_after = 5"), "q.toml:12:14: error: 5 is not a time"),
         (agent("hung_after = \"2h\""), "q.toml:12:14: error: agent.hung_after of 7200 s is too long"),
-        (format!("{GOOD}\n[machine]\nsolo_runs.longest = 2\n"), "q.toml:12:21: error: 2 is no time"),
-        (workload("slo = { quantile = 0.99, bound = 1 }"), "q.toml:8:34: error: 1 is no time"),
-        (workload("slo = { quantile = 0.99, bound = 1.5 }"), "q.toml:8:34: error: 1.5 is no time"),
-        (workload("grace = { signal = \"urg\", time = 20 }"), "q.toml:8:34: error: 20 is no time"),
+        (format!("{GOOD}\n[machine]\nsolo_runs.longest = 2\n"), "q.toml:12:21: error: 2 is not a time"),
+        (workload("slo = { quantile = 0.99, bound = 1 }"), "q.toml:8:34: error: 1 is not a time"),
+        (workload("slo = { quantile = 0.99, bound = 1.5 }"), "q.toml:8:34: error: 1.5 is not a time"),
+        (workload("grace = { signal = \"urg\", time = 20 }"), "q.toml:8:34: error: 20 is not a time"),
     ];
     for (text, expected) in cases {
         let said = refused(&text);
@@ -272,7 +272,7 @@ fn a_mistake_in_structure_says_what_to_write() {
         (GOOD.replace("command = \"nginx\"", "cgroup = \"a[\""), "'a[' is no pattern"),
         (
             format!("{GOOD}\n[metrics]\nlisten = \"localhost:9100\"\n"),
-            "q.toml:12:10: error: 'localhost:9100' is no address; write numbers: an IP address and a port, \
+            "q.toml:12:10: error: 'localhost:9100' is not an address; write numbers: an IP address and a port, \
              \"127.0.0.1:9100\"",
         ),
         (format!("{GOOD}\n[[agent]]\nrealtime = true\n"), "[[agent]] is a list; write [agent], in single brackets"),
@@ -616,7 +616,7 @@ fn cpus_may_be_thousandths_as_kubernetes_has_them() {
     assert_eq!(limited.workloads[0].workload.limit.unwrap().as_f64(), 1.5);
     for (text, expected) in [
         ("cpus = \"1\"", "cpus is the text \"1\"; write cpus = 1"),
-        ("cpus = \"0.5m\"", "cpus: '0.5m' is no number of CPUs such as 0.5 or 500m"),
+        ("cpus = \"0.5m\"", "cpus: '0.5m' is not a number of CPUs such as 0.5 or 500m"),
         ("cpus = \"half\"", "cpus is the text \"half\"; write cpus = 1.5"),
     ] {
         let said = cpus(text).unwrap_err().to_string();

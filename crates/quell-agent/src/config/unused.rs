@@ -19,9 +19,9 @@ pub fn unused(
 ) -> Vec<String> {
     let line = |&key: &Key| {
         let asked = key.asked(workload)?;
-        let heeding = policies.iter().find(|policy| policy.heeds(key, workload));
-        match (key, heeding) {
-            (Key::Limit, _) => over_limit(workload, heeding, obstacle).map(|why| format!("{asked} is not kept: {why}")),
+        let using = policies.iter().find(|policy| policy.uses(key, workload));
+        match (key, using) {
+            (Key::Limit, _) => over_limit(workload, using, obstacle).map(|why| format!("{asked} is not kept: {why}")),
             // Watched all the same: see `notices_in`.
             (Key::Slo, None) => None,
             (_, None) => Some(format!("{asked} has no effect: {}", no_policy(key, workload, policies))),
@@ -36,9 +36,9 @@ pub fn unused(
     Key::ALL.iter().filter_map(line).collect()
 }
 
-fn over_limit(workload: &Workload, heeding: Option<&&Description>, obstacle: &mut Obstacle<'_>) -> Option<String> {
+fn over_limit(workload: &Workload, using: Option<&&Description>, obstacle: &mut Obstacle<'_>) -> Option<String> {
     let (limit, why) = (workload.limit?, obstacle(workload)?);
-    match heeding {
+    match using {
         // A policy that grants CPUs grants whole ones.
         Some(_) if limit.fraction().0 == 0 => None,
         Some(policy) => Some(format!("policy {} rounds it up to {} whole CPUs; {why}", policy.name, limit.ceil())),
@@ -51,13 +51,13 @@ fn no_policy(key: Key, workload: &Workload, policies: &[&Description]) -> String
     let names = |all: &mut dyn Iterator<Item = &'static str>| all.collect::<Vec<_>>().join(", ");
     let own = names(&mut policies.iter().map(|policy| policy.name));
     let others =
-        names(&mut AnyPolicy::ALL.iter().filter(|policy| policy.heeds(key, workload)).map(|policy| policy.name));
+        names(&mut AnyPolicy::ALL.iter().filter(|policy| policy.uses(key, workload)).map(|policy| policy.name));
     let lacks = match policies.len() {
         0 => "no policy owns the workload".to_owned(),
         1 => format!("policy {own} does not heed it"),
-        _ => format!("of the policies {own} none heeds it"),
+        _ => format!("of the policies {own} none uses it"),
     };
-    let class = if policies.iter().any(|policy| policy.keys.iter().any(|heeds| heeds.key == key)) {
+    let class = if policies.iter().any(|policy| policy.keys.iter().any(|used| used.key == key)) {
         " where the class is \"be\""
     } else {
         ""
@@ -97,7 +97,7 @@ pub fn notices_in(config: &Config) -> Vec<(usize, String)> {
     };
     let watched = config.workloads.iter().enumerate().filter_map(|(at, member)| {
         let policies = owners(config, &member.workload.name);
-        let acted_on = policies.iter().any(|policy| policy.heeds(Key::Slo, &member.workload));
+        let acted_on = policies.iter().any(|policy| policy.uses(Key::Slo, &member.workload));
         Some((at, Key::Slo.asked(&member.workload).filter(|_| !acted_on)?, policies))
     });
     watched.map(line).collect()

@@ -70,7 +70,7 @@ impl Progress {
         }
         let foreign = |problem: &str| Error::Format { path: path.to_owned(), problem: problem.into() };
         if !bytes.is_multiple_of(LINE_BYTES) {
-            return Err(foreign("is no progress file: its length is no multiple of 64 bytes"));
+            return Err(foreign("is no progress file: its length is not a multiple of 64 bytes"));
         }
         let progress = Self { map: map(&file, bytes).map_err(Error::file("map", path))? };
         let header = &progress.lines()[0].0;

@@ -13,9 +13,9 @@ use crate::{Error, Result};
 /// Half of the kernel's usual period, which is named as well.
 const HALF: &str = "50000 100000";
 const UNLIMITED: &str = "max 100000";
-/// What keeps a thread from running for so long is the quota, ns.
+/// What keeps a thread from running for this long is the quota, ns.
 const KEPT_NS: u64 = 10_000_000;
-/// A thread that has not run for so long has stopped.
+/// A thread that has not run for this long has stopped.
 const STILL: Duration = Duration::from_millis(20);
 /// How long is looked at before a weight is changed.
 const BEFORE: Duration = Duration::from_millis(500);
@@ -33,7 +33,7 @@ struct Scene<'a> {
     cpus: [u32; 2],
 }
 
-/// Measures all turns so many times, on two CPUs of this machine. As root, with control groups of version 2.
+/// Measures all turns this many times, on two CPUs of this machine. As root, with control groups of version 2.
 ///
 /// # Errors
 /// A group that cannot be made or written; a machine with one CPU.

@@ -50,7 +50,7 @@ impl LoadReport {
         }
         if counts.misses > 0 && self.spec.stores_keys() {
             caveats.push(format!(
-                "{} gets found nothing although all keys were stored: the server's memory is too small for them.",
+                "{} GETs missed although all keys were stored: the server's memory is too small for them.",
                 counts.misses
             ));
         }

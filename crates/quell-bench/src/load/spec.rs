@@ -45,7 +45,7 @@ impl FromStr for Target {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Self::Tcp(text.to_owned())),
             _ => Err(Error::Spec {
                 field: "target",
-                problem: format!("`{text}` is no address"),
+                problem: format!("`{text}` is not an address"),
                 fix: "write HOST:PORT or unix:PATH",
             }),
         }

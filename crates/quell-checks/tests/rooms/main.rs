@@ -50,15 +50,15 @@ fn crates() -> BTreeMap<String, Vec<Module>> {
     crates
 }
 
-/// What was found against what is listed; `told` has more to say of each that was found.
-fn hold_against(list: &[(&str, &str, &str)], told: &BTreeMap<(String, String), String>) {
+/// What was found against what is listed; `found` has more to say of each that was found.
+fn hold_against(list: &[(&str, &str, &str)], found: &BTreeMap<(String, String), String>) {
     let is_listed = |found: &(String, String)| list.iter().any(|(of, what, _)| found.0 == *of && found.1 == *what);
-    let new: Vec<String> = told
+    let new: Vec<String> = found
         .iter()
         .filter(|(found, _)| !is_listed(found))
         .map(|((of, what), more)| format!("{of}: {what}\n{more}"))
         .collect();
-    let is_found = |of: &str, what: &str| told.contains_key(&(of.to_owned(), what.to_owned()));
+    let is_found = |of: &str, what: &str| found.contains_key(&(of.to_owned(), what.to_owned()));
     let fixed: Vec<_> = list.iter().filter(|(of, what, _)| !is_found(of, what)).collect();
     assert!(new.is_empty(), "new:\n{}", new.join("\n"));
     assert!(fixed.is_empty(), "fixed, take them off the list: {fixed:#?}");

@@ -41,10 +41,10 @@ pub fn structs(modules: &[Module]) -> BTreeMap<String, (usize, usize)> {
             }
         }
     }
-    let told = |(place, count): ((Vec<String>, Option<String>), usize)| {
+    let named = |(place, count): ((Vec<String>, Option<String>), usize)| {
         let files = files.get(&place).map_or(0, BTreeSet::len);
         let (module, name) = place;
         (module.into_iter().chain(name).collect::<Vec<_>>().join("::"), (count, files))
     };
-    fields.into_iter().map(told).collect()
+    fields.into_iter().map(named).collect()
 }

@@ -214,10 +214,10 @@ mod tests {
 
     #[test]
     fn where_a_workload_stands_is_said_with_its_threads_or_the_time_since_it_is_gone() {
-        let told = |state| self::state(&configured(state), 17_900_000_000);
-        assert_eq!(told(State::Waiting), "waiting");
-        assert_eq!(told(State::Attached), "attached (7 threads)");
-        assert_eq!(told(State::Gone), "gone since 14 s");
+        let shown = |state| self::state(&configured(state), 17_900_000_000);
+        assert_eq!(shown(State::Waiting), "waiting");
+        assert_eq!(shown(State::Attached), "attached (7 threads)");
+        assert_eq!(shown(State::Gone), "gone since 14 s");
         assert_eq!(whole_units(600_000_000_000), "10 min");
     }
 }

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Look at no machine: check it for one with these CPUs, as a pipeline does
     #[arg(long, requires = "topology_given")]
     offline: bool,
-    /// So many CPUs, one thread each (with --offline)
+    /// This many CPUs, one thread each (with --offline)
     #[arg(long, value_name = "N", group = "topology_given", requires = "offline",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     cpus: Option<u32>,

@@ -80,7 +80,7 @@ fn workload(text: &str) -> Result<Request, String> {
             continue;
         }
         let selector = match part.split_once(':') {
-            Some(("pid", pid)) => Selector::Pid(pid.parse().map_err(|_| format!("'{pid}' is no process number"))?),
+            Some(("pid", pid)) => Selector::Pid(pid.parse().map_err(|_| format!("'{pid}' is not a process number"))?),
             Some(("cgroup", path)) => Selector::Cgroup(path.into()),
             Some(("unit", unit)) => Selector::Unit(unit.to_owned()),
             Some(("command", command)) => Selector::Command(command.into()),

@@ -33,12 +33,12 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let client = arguments.agent.client()?;
     if !arguments.lease {
-        return tell(&client.control(Command::Off)?, arguments.json);
+        return print(&client.control(Command::Off)?, arguments.json);
     }
     let stop = Arc::new(AtomicBool::new(false));
     signals::set_on_interrupt(&stop)?;
     let mut leased = client.lease()?;
-    let code = tell(&leased.answer, arguments.json)?;
+    let code = print(&leased.answer, arguments.json)?;
     io::stdout().flush()?;
     while !stop.load(Ordering::Acquire) {
         if client.is_over_within(&mut leased, Duration::from_millis(200)) {
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Says what the agent answered; the exit status is 1 if something could not be put back.
-pub fn tell(answer: &Controlled, json: bool) -> Result<ExitCode> {
+pub fn print(answer: &Controlled, json: bool) -> Result<ExitCode> {
     if json {
         output::json_line(answer)?;
     } else {

@@ -34,6 +34,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             }
             bail!("still off: {} holds a lease, and the agent is on when that ends", off.by.join(" and "))
         }
-        None => off::tell(&answer, arguments.json),
+        None => off::print(&answer, arguments.json),
     }
 }

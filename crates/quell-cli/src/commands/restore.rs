@@ -44,12 +44,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         output::json(json!({ "report": total, "alive": alive, "unclear": unclear }))?;
     } else {
-        tell(&total, &alive, &unclear)?;
+        print(&total, &alive, &unclear)?;
     }
     Ok(if total.left.is_empty() && unclear.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(total: &Report, alive: &[(String, i32)], unclear: &[(String, String)]) -> io::Result<()> {
+fn print(total: &Report, alive: &[(String, i32)], unclear: &[(String, String)]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for (name, pid) in alive {
         writeln!(
@@ -60,7 +60,7 @@ fn tell(total: &Report, alive: &[(String, i32)], unclear: &[(String, String)]) -
     for (name, why) in unclear {
         eprintln!(
             "quell: not put back: what '{name}' changed: another process holds its lock, and whether that is a Quell at work \
-             cannot be told: {why}; end that process, or remove '{name}.lock' if no Quell runs"
+             cannot be determined: {why}; end that process, or remove '{name}.lock' if no Quell runs"
         );
     }
     for write in &total.restored {

@@ -20,6 +20,7 @@ use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+use quell_command::output::WrongCommandLine;
 use quell_command::signals;
 
 use super::check;
@@ -61,7 +62,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     log_to_stderr(arguments.quiet);
     if arguments.once && !(arguments.dry_run || arguments.shadow) {
-        anyhow::bail!("--once would put back at once what it sets: give --dry-run or --shadow too");
+        let wrong = "--once would restore at once what it sets: give --dry-run or --shadow too";
+        anyhow::bail!(WrongCommandLine(wrong.to_owned()));
     }
     let asked = if arguments.dry_run || arguments.shadow { Asked::Kernel } else { Asked::Files };
     let examined = check::examine(&arguments.config, &start_of(arguments), asked)?;
@@ -117,7 +119,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     }
     let mut options = Options::new(claim);
     options.restart = true;
-    options.news = Box::new(tell(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
+    options.news = Box::new(report_to(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
         work(arguments, (&read, &config), (&usual, &ends, &switch), worker, journal).unwrap_or_else(|failure| {
             error!("{failure:#}");
@@ -186,7 +188,7 @@ fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<(Conf
 }
 
 /// Passes the guardian's news on: to the log, and to systemd's watchdog.
-fn tell(socket: PathBuf) -> impl FnMut(News<'_>) {
+fn report_to(socket: PathBuf) -> impl FnMut(News<'_>) {
     let mut ready = false;
     move |news| match news {
         News::Leftover(report) => warn!("an earlier agent was killed: {}", report.summary()),

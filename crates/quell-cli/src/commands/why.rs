@@ -161,26 +161,26 @@ mod tests {
         let mut stack = Stack::new(layers, host.view(), host.view().pool()).unwrap();
         let mut recorder = Recorder::start(file, stack.view(), stack.layers()).unwrap();
         let (mut writer, mut reader) = watch(stack.view(), stack.layers());
-        let mut told = Explanations::default();
+        let mut shown = Explanations::default();
         while host.now() < Nanos::from_secs(60) {
             let wake = stack.turn(&mut host).unwrap();
             writer.turned(stack.view(), stack.layers());
             recorder.turned(stack.view(), stack.layers());
-            reader.decisions().for_each(|decision| told.add(decision));
+            reader.decisions().for_each(|decision| shown.add(decision));
             host.wait(wake).unwrap();
         }
         drop(recorder);
-        told.of("service").unwrap()
+        shown.of("service").unwrap()
     }
 
     #[test]
     fn a_recorded_trial_is_told_as_text_and_as_fields_and_replayed() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("record");
-        let decisions: Vec<Decision> = recorded(&file).into_iter().filter(|told| told.trial.is_some()).collect();
+        let decisions: Vec<Decision> = recorded(&file).into_iter().filter(|shown| shown.trial.is_some()).collect();
         let oldest = decisions.len() - decisions.len().min(4);
         let decisions = decisions[oldest..].to_vec();
-        let fields: Vec<_> = decisions.iter().map(|told| &told.trial).collect();
+        let fields: Vec<_> = decisions.iter().map(|shown| &shown.trial).collect();
         insta::assert_snapshot!("why_json", serde_json::to_string_pretty(&fields).unwrap());
         let why = Why {
             now_ns: 60_000_000_000,

@@ -92,8 +92,8 @@ fn skipped(block: &Block) -> Option<String> {
     block.not_run().map(str::to_owned).or(needs_root.then(|| "needs root, and namespaces of its own".to_owned()))
 }
 
-/// Tells even where the test passes.
-fn tell(text: &str) {
+/// Reports even where the test passes.
+fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "documents: {text}");
 }
 
@@ -107,7 +107,7 @@ fn commands_do_what_the_documents_say() {
         for block in page.blocks.iter().filter(|block| has_commands(block)) {
             let place = format!("{}:{}", page.name, block.line);
             if let Some(why) = skipped(block) {
-                tell(&format!("{place}: not run: {why}"));
+                report(&format!("{place}: not run: {why}"));
                 continue;
             }
             let session = session.get_or_insert_with(Session::start);
@@ -121,10 +121,10 @@ fn commands_do_what_the_documents_say() {
             }
         }
         if session.is_some() {
-            tell(&format!("{}: {:.1} s", page.name, begun.elapsed().as_secs_f64()));
+            report(&format!("{}: {:.1} s", page.name, begun.elapsed().as_secs_f64()));
         }
     }
-    tell(&format!("{done} commands run"));
+    report(&format!("{done} commands run"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

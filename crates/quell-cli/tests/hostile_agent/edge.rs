@@ -93,14 +93,14 @@ fn is_root() -> bool {
 
 /// A service's metrics, answered by a thread of this user: a page for each question.
 fn service(user: u32, page: impl Fn(u64) -> String + Send + 'static) -> SocketAddr {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         if user != 0 {
             let uid = rustix::process::Uid::from_raw(user);
             set_thread_res_uid(uid, uid, uid).unwrap();
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        tell.send(listener.local_addr().unwrap()).unwrap();
+        sender.send(listener.local_addr().unwrap()).unwrap();
         for (count, stream) in (1..).zip(listener.incoming()) {
             let Ok(mut stream) = stream else { return };
             let _ = stream.read(&mut [0; 1024]);
@@ -108,7 +108,7 @@ fn service(user: u32, page: impl Fn(u64) -> String + Send + 'static) -> SocketAd
             let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{page}", page.len());
         }
     });
-    told.recv().unwrap()
+    receiver.recv().unwrap()
 }
 
 #[test]

@@ -72,6 +72,6 @@ fn restore_says_what_it_cannot_tell_and_fails() {
     lock.try_lock().unwrap();
     let restored = scene.restore();
     assert_eq!(restored.status.code(), Some(1), "{}", said(&restored));
-    assert!(said(&restored).contains("cannot be told"), "{}", said(&restored));
+    assert!(said(&restored).contains("cannot be determined"), "{}", said(&restored));
     assert!(!said(&restored).contains("nothing to put back"), "{}", said(&restored));
 }

@@ -44,7 +44,7 @@ impl Journal {
     /// Opens the file and reads what is in it; a last line that a dying controller left unfinished is cut off.
     ///
     /// # Errors
-    /// If it cannot be opened, another controller has it, or it is no journal.
+    /// If it cannot be opened, another controller has it, or it is not a journal.
     pub fn open(path: &Path) -> Result<(Journal, Option<Held>), ClusterError> {
         let mut journal = Journal::take(path)?;
         let mut text = String::new();
@@ -55,7 +55,7 @@ impl Journal {
         let Some(first) = lines.next() else { return Ok((journal, None)) };
         let odd = |error: serde_json::Error| ClusterError::Live {
             what: path.display().to_string(),
-            why: format!("it is no journal of this version ({error}); begin anew with --fresh"),
+            why: format!("it is not a journal of this version ({error}); begin anew with --fresh"),
         };
         let beginning = serde_json::from_str(first).map_err(odd)?;
         let done = lines.map(|line| serde_json::from_str(line).map_err(odd)).collect::<Result<_, _>>()?;

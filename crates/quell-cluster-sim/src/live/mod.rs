@@ -157,7 +157,7 @@ mod tests {
     use quell_cluster::live::control;
     use quell_cluster::policy::AnyClusterPolicy;
 
-    /// Controls the cluster of this journal for so many turns, and then is dead.
+    /// Controls the cluster of this journal for this many turns, and then is dead.
     fn controlled(path: &Path, scenario: &Scenario, turns: u32) -> (Simulated, bool) {
         let stop = Arc::new(AtomicBool::new(false));
         let (mut driver, found) = Simulated::open(path, scenario, (1, 200.0), false, Arc::clone(&stop)).unwrap();

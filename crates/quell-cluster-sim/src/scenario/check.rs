@@ -22,7 +22,7 @@ impl Scenario {
         for (name, part) in [("moves", self.fails.moves), ("hosts", self.fails.hosts), ("reports", self.fails.reports)]
         {
             if !(0.0..=1.0).contains(&part) {
-                return wrong(format!("fails.{name}"), format!("{part} is no part of all"), "give 0 to 1");
+                return wrong(format!("fails.{name}"), format!("{part} is not a share"), "give 0 to 1");
             }
         }
         if self.host.iter().map(|host| u64::from(host.count)).sum::<u64>() == 0 {

@@ -56,7 +56,7 @@ impl Balances {
         Balances { socket, known: BTreeMap::new() }
     }
 
-    /// The parts in balance, in their order, while moves take so many bytes a nanosecond of memory's bandwidth.
+    /// The parts in balance, in their order, while moves take this many bytes a nanosecond of memory's bandwidth.
     pub fn of(&mut self, profiles: &[Profile], parts: &[Part], moves: f64) -> &[Pace] {
         let grain = |value: f64| libm::round(value * GRAIN) as u16;
         let key: Vec<_> = parts

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use quell_model::cluster::HostId;
 use quell_model::{Nanos, WorkloadId};
 
-/// Something that is to happen. A number tells a workload's or a move's life from a later one in the same place.
+/// Something that is to happen. A number distinguishes a workload's or a move's life from a later one in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tick {
     /// One more workload of this group comes.
@@ -50,7 +50,7 @@ impl Clock {
         self.ticks.push(Reverse((time.max(self.now), self.sequence, tick)));
     }
 
-    /// It happens after so many seconds.
+    /// It happens after this many seconds.
     pub fn after(&mut self, seconds: f64, tick: Tick) {
         self.at(self.now + nanos(seconds), tick);
     }

@@ -48,14 +48,14 @@ impl Host<ClusterDomain> for Cluster {
     }
 
     fn apply(&mut self, plan: &ClusterPlan, events: &mut Vec<ClusterEvent>) -> Result<(), Infallible> {
-        let mut tell = |part: fn(u32) -> ClusterPart, at: usize, verdict| {
+        let mut report = |part: fn(u32) -> ClusterPart, at: usize, verdict| {
             events.push(ClusterEvent::Outcome(ClusterOutcome { plan: plan.number, part: part(at as u32), verdict }));
         };
         for (at, command) in plan.cancels.iter().enumerate() {
-            tell(ClusterPart::Cancel, at, self.cancel(*command));
+            report(ClusterPart::Cancel, at, self.cancel(*command));
         }
         for (at, command) in plan.places.iter().enumerate() {
-            tell(ClusterPart::Place, at, self.place(command.workload, command.host));
+            report(ClusterPart::Place, at, self.place(command.workload, command.host));
         }
         for (at, command) in plan.moves.iter().enumerate() {
             let verdict = self.may_move(command.workload, command.to).map_or_else(
@@ -66,7 +66,7 @@ impl Host<ClusterDomain> for Cluster {
                 },
             );
             self.count.refused += u32::from(matches!(verdict, ClusterVerdict::Refused(_)));
-            tell(ClusterPart::Move, at, verdict);
+            report(ClusterPart::Move, at, verdict);
         }
         self.rebalance();
         Ok(())

@@ -37,7 +37,7 @@ pub use report::{Count, Outcome, Summary};
 /// Interrupts nearer to each other than this are merged by the network card (assumed, of the order of usual coalescing).
 const MERGED: f64 = 20e-6;
 
-/// A driver tells events at the next multiple of this time, and not each by itself (assumed).
+/// A driver reports events at the next multiple of this time, and not each by itself (assumed).
 const LOOK: Nanos = Nanos::from_secs(5);
 /// Hosts report the means over this time (snu2020 §5.3.1: "30 seconds (for the global scheduler)").
 pub const WINDOW: Nanos = Nanos::from_secs(30);
@@ -83,7 +83,7 @@ struct Traffic {
     fails: f64,
 }
 
-/// What the next look tells.
+/// What the next observation reports.
 #[derive(Clone, Debug, Default)]
 struct News {
     fresh: Vec<ClusterEvent>,
@@ -153,12 +153,12 @@ impl Cluster {
         self.clock.now() >= self.end
     }
 
-    /// Is there something to tell now? Time stands still until it is observed, or passed over.
+    /// Is there something to report now? Time stands still until it is observed, or passed over.
     pub(crate) fn tells_now(&self) -> bool {
         !self.news.fresh.is_empty() && self.clock.now().0.is_multiple_of(LOOK.0)
     }
 
-    /// What is new is told to no one: there is no controller.
+    /// What is new is reported to no one: there is no controller.
     pub(crate) fn pass_over(&mut self) {
         self.news.fresh.clear();
     }

@@ -155,7 +155,7 @@ impl Work {
         }
     }
 
-    /// So many seconds pass on its host. Interrupts nearer to each other than `merged` seconds are one.
+    /// This many seconds pass on its host. Interrupts nearer to each other than `merged` seconds are one.
     pub fn pass(&mut self, kinds: &Kinds, time: f64, merged: f64) {
         let kind = kinds.of(self);
         let rate = kinds.rate(self);
@@ -183,7 +183,7 @@ impl Work {
         queued + self.times.map_or(0.0, |times| times.p99)
     }
 
-    /// So many seconds pass without a host.
+    /// This many seconds pass without a host.
     pub fn wait(&mut self, kinds: &Kinds, time: f64) {
         self.totals.pending += time;
         if kinds.of(self).slo.is_some() {

@@ -15,7 +15,7 @@ use crate::policy::AnyClusterPolicy;
 
 pub use status::{Board, Status};
 
-/// A cluster under control. Its time is the wall's; a wait ends early when something happened or it is told to stop.
+/// A cluster under control. Its time is the wall's; a wait ends early when something happened or asked to stop.
 pub trait Driver: Host<ClusterDomain, Error = ClusterError> {
     /// The name of a workload's kind; empty where there is none.
     fn kind(&self, id: WorkloadId) -> &str;

@@ -1,4 +1,4 @@
-//! What a controller tells of its cluster.
+//! What a controller reports of its cluster.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Driver;
 use crate::policy::{AnyClusterPolicy, Judged};
-use crate::report::{self, Told};
+use crate::report::{self, WorkloadReport};
 
 /// The cluster as its controller sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Board {
         shown.take(stack.view());
         for layer in stack.stepped() {
             for event in &layer.events {
-                shown.hear(event);
+                shown.handle(event);
             }
         }
         let judged = stack.layers()[0].policy.judged();
@@ -87,10 +87,10 @@ impl Board {
 
     /// What is known of a workload; None: there is none of this number.
     #[must_use]
-    pub fn told(&self, id: WorkloadId) -> Option<Told> {
+    pub fn workload(&self, id: WorkloadId) -> Option<WorkloadReport> {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = shown.view.workloads.present.get(id.index()).copied().unwrap_or(false);
-        is_there.then(|| report::told(&shown.view, &shown.judged, id, &shown.kinds[id.index()]))
+        is_there.then(|| report::of_workload(&shown.view, &shown.judged, id, &shown.kinds[id.index()]))
     }
 }
 
@@ -115,7 +115,7 @@ impl Shown {
         status.violated = there().filter(is_violated).count() as u32;
     }
 
-    fn hear(&mut self, event: &ClusterEvent) {
+    fn handle(&mut self, event: &ClusterEvent) {
         if let ClusterEvent::MoveEnded(_, end) = event {
             match end {
                 MoveEnd::Arrived(_) => self.status.arrived += 1,

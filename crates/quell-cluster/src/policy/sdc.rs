@@ -159,7 +159,7 @@ impl SdcGlobal {
     }
 
     /// Takes in outcomes and ends of moves.
-    fn hear(&mut self, now: Nanos, events: &[ClusterEvent]) {
+    fn handle(&mut self, now: Nanos, events: &[ClusterEvent]) {
         for event in events {
             match event {
                 ClusterEvent::Ended(id) => self.verify.forget(*id),
@@ -302,7 +302,7 @@ impl Policy<ClusterDomain> for SdcGlobal {
     }
 
     fn step(&mut self, view: &ClusterView, events: &[ClusterEvent], plan: &mut ClusterPlan) -> Wake {
-        self.hear(view.now, events);
+        self.handle(view.now, events);
         kit::make_room(&mut plan.places, view);
         kit::make_room(&mut plan.moves, view);
         kit::make_room(&mut self.ordered, view);

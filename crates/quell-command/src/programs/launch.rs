@@ -13,7 +13,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 pub fn found(tool: &str, package: &str) -> Result<PathBuf> {
     let paths = ["/usr/bin", "/bin", "/usr/local/bin"].map(|dir| Path::new(dir).join(tool));
     let found = paths.into_iter().find(|path| path.exists());
-    found.with_context(|| format!("{tool} is not here; install it: apt install {package}"))
+    found.with_context(|| format!("{tool} is not installed; fix: apt-get install {package}"))
 }
 
 /// Starts the command's process in a scheduling class, which its threads inherit. It is killed when this process ends.

@@ -42,7 +42,7 @@ fn payload(image: &[u8]) -> Result<Range<usize>, String> {
     };
     let version = word(VERSION)? as u16;
     if version < FIRST_VERSION_WITH_PAYLOAD {
-        return Err(format!("its boot protocol {version:#x} does not tell where the payload is"));
+        return Err(format!("its boot protocol {version:#x} does not say where the payload is"));
     }
     // Zero means four, for the sake of very old loaders.
     let setup = match image[SETUP_SECTORS] {

@@ -81,7 +81,7 @@ impl Qemu {
     pub fn version(&self) -> Result<String> {
         let text = tool::stdout(self.command().arg("--version"), "qemu-system-x86")?;
         parse_version(&text)
-            .ok_or_else(|| LabError::UnfitQemu { path: self.program.clone(), why: "it tells no version".into() })
+            .ok_or_else(|| LabError::UnfitQemu { path: self.program.clone(), why: "it reports no version".into() })
     }
 }
 

@@ -240,8 +240,8 @@ mod tests {
             (Input::Stdin, "lab.ports=stdout,stderr,status,stdin "),
             (Input::Terminal, "lab.ports=stdout,stderr,status,terminal "),
         ] {
-            let told = kernel_arguments(&Machine::default(), &Wiring { input, ..wiring() }) + " ";
-            assert!(told.contains(ports), "{told}");
+            let text = kernel_arguments(&Machine::default(), &Wiring { input, ..wiring() }) + " ";
+            assert!(text.contains(ports), "{text}");
         }
     }
 
@@ -249,8 +249,8 @@ mod tests {
     fn the_callers_parameters_come_after_the_kernels() {
         let machine = Machine { kernel_arguments: vec!["loglevel=3".into()], ..Machine::default() };
         let its = ["loglevel=5".to_owned()];
-        let told = kernel_arguments(&machine, &Wiring { kernel_arguments: &its, ..wiring() });
-        assert!(told.starts_with("console=ttyS0 quiet ") && told.ends_with(" loglevel=5 loglevel=3"), "{told}");
+        let text = kernel_arguments(&machine, &Wiring { kernel_arguments: &its, ..wiring() });
+        assert!(text.starts_with("console=ttyS0 quiet ") && text.ends_with(" loglevel=5 loglevel=3"), "{text}");
     }
 
     #[test]

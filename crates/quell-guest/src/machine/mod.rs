@@ -109,7 +109,7 @@ impl Machine {
         }
         let Some(lockstep) = self.lockstep() else { return Ok(()) };
         if self.accelerator == Accelerator::Kvm {
-            return bad("--kvm", "lock-step time needs emulation; leave one of both away".into());
+            return bad("--kvm", "lock-step time needs emulation; omit one of the two".into());
         }
         if !(1..=100_000).contains(&lockstep.mips) {
             return bad("--mips", format!("{} is not between 1 and 100000", lockstep.mips));

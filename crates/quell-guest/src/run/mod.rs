@@ -30,7 +30,7 @@ use crate::error::{LabError, Result};
 use crate::image::{Image, Pack};
 use crate::machine::{self, Accelerator, Input, Machine, Root, Wiring, fd};
 use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, breakpoints, lockstep};
-use once_more::{Heard, once_more};
+use once_more::{Watched, once_more};
 use process::{Process, connect_virtiofsd, pipe};
 use pump::{Channels, Pump, Signals};
 
@@ -86,7 +86,7 @@ pub struct Output {
 pub struct Lab<'a> {
     /// The cache of kernel, QEMU and the rest.
     pub cache: Cache,
-    /// Told about fetching.
+    /// Notified about fetching.
     pub progress: &'a dyn Progress,
     /// Show the guest's console on the error output.
     pub show_console: bool,
@@ -110,7 +110,7 @@ impl<'a> Lab<'a> {
     /// When the command could not be run to its end; that it failed is no error, but an [`Ending`].
     pub fn run(&self, machine: &Machine, job: &Job, out: &mut dyn Write, err: &mut dyn Write) -> Result<Ending> {
         let anything = Cell::new(false);
-        let (mut out, mut err) = (Heard { to: out, anything: &anything }, Heard { to: err, anything: &anything });
+        let (mut out, mut err) = (Watched { to: out, anything: &anything }, Watched { to: err, anything: &anything });
         let no_input = Arc::default();
         once_more(
             self.progress,
@@ -223,7 +223,7 @@ impl<'a> Lab<'a> {
     fn check_accelerator(&self, machine: &Machine) -> Result<()> {
         let refused = |option, why: &str| Err(LabError::BadOption { option, why: why.into() });
         if machine.accelerator == Accelerator::Kvm && File::options().write(true).open("/dev/kvm").is_err() {
-            return refused("--kvm", "/dev/kvm cannot be opened; leave --kvm away to use emulation");
+            return refused("--kvm", "/dev/kvm cannot be opened; omit --kvm to use emulation");
         }
         if machine.root == Root::Host && !rustix::process::geteuid().is_root() {
             return refused("--pack", "serving the host's files to the guest needs root; as a user, pack the program");
@@ -253,7 +253,7 @@ impl<'a> Lab<'a> {
             let address = line.and_then(|line| u64::from_str_radix(line.split_whitespace().next()?, 16).ok());
             address.filter(|address| *address != 0).ok_or_else(|| LabError::Malformed {
                 path: path.clone(),
-                why: format!("it does not tell where {name} is"),
+                why: format!("it does not say where {name} is"),
             })
         };
         Ok(Some((address("virtio_fs_enqueue_req")?, address("virtio_fs_request_complete")?)))

@@ -19,8 +19,7 @@ use crate::error::{LabError, Result};
 /// time-out passes.
 pub fn native(job: &Job, sys: &Path) -> Result<Ending> {
     if !sys.join("kernel/sched_ext").exists() {
-        let why =
-            "this machine's kernel has no sched_ext (no /sys/kernel/sched_ext); leave --native away to use the lab's";
+        let why = "this machine's kernel has no sched_ext (no /sys/kernel/sched_ext); omit --native to use the lab's";
         return Err(LabError::BadOption { option: "--native", why: why.into() });
     }
     let program = job.command.first().ok_or(LabError::BadOption { option: "CMD", why: "no command given".into() })?;

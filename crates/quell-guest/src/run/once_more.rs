@@ -48,12 +48,12 @@ fn is_stale_breakpoint(error: &LabError) -> bool {
 }
 
 /// Passes output on, and notes that there was some.
-pub(super) struct Heard<'a> {
+pub(super) struct Watched<'a> {
     pub(super) to: &'a mut dyn Write,
     pub(super) anything: &'a Cell<bool>,
 }
 
-impl Write for Heard<'_> {
+impl Write for Watched<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.anything.set(true);
         self.to.write(bytes)
@@ -89,17 +89,17 @@ mod tests {
     #[test]
     fn a_guest_boots_twice_at_most_and_only_where_nothing_was_heard() {
         let boots = Cell::new(0);
-        let heard = Cell::new(false);
+        let output = Cell::new(false);
         let broken = |words: &'static [u8]| {
             boots.set(boots.get() + 1);
-            Heard { to: &mut io::sink(), anything: &heard }.write_all(words).unwrap();
+            Watched { to: &mut io::sink(), anything: &output }.write_all(words).unwrap();
             Err::<(), _>(panic(STALE))
         };
         let counted = RefCell::new(Vec::new());
         let count = |what: &str| counted.borrow_mut().push(what.to_owned());
-        assert!(once_more(&Silent, count, || broken(b""), || !heard.get()).is_err());
+        assert!(once_more(&Silent, count, || broken(b""), || !output.get()).is_err());
         assert_eq!((boots.take(), counted.take()), (2, vec!["boot".to_owned(), "again".to_owned()]));
-        assert!(once_more(&Silent, count, || broken(b"words"), || !heard.get()).is_err());
+        assert!(once_more(&Silent, count, || broken(b"words"), || !output.get()).is_err());
         assert_eq!((boots.take(), counted.take()), (1, vec!["boot".to_owned()]));
         let mut first = true;
         let fixes = || if std::mem::take(&mut first) { Err(panic(STALE)) } else { Ok("ran") };

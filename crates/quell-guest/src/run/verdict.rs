@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_time_out_tells_the_last_that_was_printed() {
         let timed_out = || LabError::TimedOut { seconds: 900, last: String::new() };
-        let told = with_the_last(timed_out(), b"test one ... ok\ntest two ... ").to_string();
-        assert!(told.contains("900 s") && told.ends_with("test one ... ok\ntest two ... "), "{told}");
+        let text = with_the_last(timed_out(), b"test one ... ok\ntest two ... ").to_string();
+        assert!(text.contains("900 s") && text.ends_with("test one ... ok\ntest two ... "), "{text}");
         assert!(with_the_last(timed_out(), b"").to_string().ends_with("(--timeout)"));
         let other = LabError::Interrupted { signal: 2 };
         assert!(matches!(with_the_last(other, b"text"), LabError::Interrupted { signal: 2 }));
@@ -167,8 +167,8 @@ mod tests {
             (256, "[ 0.1] hello", "QEMU failed (exit status: 1)"),
             (0, "[ 0.1] hello", "the guest said nothing of a power-off"),
         ] {
-            let told = ended(raw, console);
-            assert!(told.contains(why) && told.contains(console.lines().last().unwrap()), "{told}");
+            let text = ended(raw, console);
+            assert!(text.contains(why) && text.contains(console.lines().last().unwrap()), "{text}");
         }
     }
 
@@ -179,13 +179,13 @@ mod tests {
         assert!(matches!(verdict(Reason::Ended, "", panic, ""), Err(LabError::GuestPanic { .. })));
         let oops = "[ 0.9] noise\n[ 1.0] BUG: kernel NULL pointer dereference\n[ 1.0] RIP: 0010:f+0x1/0x2\n[ 1.1] Kernel panic - ";
         let trap = "[ 0.9] noise\n[ 1.0] int3: 0000 [#1] PREEMPT SMP\n[ 1.1] Kernel panic - not syncing";
-        let told = verdict(Reason::Ended, "", trap, "").unwrap_err().to_string();
-        assert!(told.contains("int3") && !told.contains("noise"), "{told}");
-        let told = verdict(Reason::Ended, "", oops, "").unwrap_err().to_string();
-        assert!(told.contains("NULL pointer") && told.contains("RIP") && !told.contains("noise"), "{told}");
+        let text = verdict(Reason::Ended, "", trap, "").unwrap_err().to_string();
+        assert!(text.contains("int3") && !text.contains("noise"), "{text}");
+        let text = verdict(Reason::Ended, "", oops, "").unwrap_err().to_string();
+        assert!(text.contains("NULL pointer") && text.contains("RIP") && !text.contains("noise"), "{text}");
         let found = "[ 0.9] noise\n[ 1.0] BUG: KASAN: slab-use-after-free in f+0x1/0x2\n[ 1.1] Read of size 8";
-        let told = verdict(Reason::Reported, "0\n", found, "").unwrap_err().to_string();
-        assert!(told.contains("in f+0x1/0x2") && told.contains("size 8") && !told.contains("noise"), "{told}");
+        let text = verdict(Reason::Reported, "0\n", found, "").unwrap_err().to_string();
+        assert!(text.contains("in f+0x1/0x2") && text.contains("size 8") && !text.contains("noise"), "{text}");
         let memory = "[ 1.0] Kernel panic - not syncing: System is deadlocked on memory";
         assert!(matches!(verdict(Reason::Ended, "", memory, ""), Err(LabError::GuestOutOfMemory { .. })));
         let plugin = "qemu: Could not load plugin x.so: undefined symbol: main_loop_tlg";

@@ -131,7 +131,7 @@ impl Suite {
         }
         job.directory = "/".into();
         job.environment.push((INSIDE.into(), "1".into()));
-        // What the scheduler under test is told.
+        // What the scheduler under test is asked to do.
         job.environment.extend(env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("QUELL_SCX_")));
         let other = env::var(OTHER_LIMIT).ok().and_then(|seconds| seconds.parse().ok());
         job.timeout = Some(other.map_or(LIMIT, Duration::from_secs));

@@ -23,7 +23,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// On this machine, for so long at most.
+    /// On this machine, for this long at most.
     #[must_use]
     pub fn new(machine: Machine, timeout: Duration, text: &str) -> Script {
         let job = Job { timeout: Some(timeout), ..Job::new(["sh", "-c", text]) };

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use quell_command::{output, units};
+use quell_command::output::{self, WrongCommandLine};
+use quell_command::units;
 use quell_evidence::Figure;
 use quell_guest::Machine;
 use quell_model::{CpuSet, Nanos};
@@ -36,7 +37,7 @@ pub struct Arguments {
     #[arg(long = "in", value_enum, default_value_t = Place::Here)]
     place: Place,
     /// Only these policies, stacks or treatments: stacks by name, or policies joined by +, such as none,rkube+caladan
-    /// [default: those of the file; of programs all treatments]
+    /// [default: those of the file; for programs all treatments]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     against: Vec<String>,
     /// Change the scene: a dotted key and its value, such as workload.server.weight=300
@@ -45,64 +46,64 @@ pub struct Arguments {
     /// The first seed [default: the scene's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Runs with seeds from the first on [default: as often as the scene says; of a figure and of programs in the lab 5]
+    /// Number of runs, with seeds from the first on [default: the scene's; for figures and programs in the lab 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// Length of the measured part [default: the scene's; of programs in the lab 4s]
+    /// Length of the measured part [default: the scene's; for programs in the lab 4s]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     duration: Option<Nanos>,
-    /// Give the results as JSON; to standard output without a file, which on sim alone can be given
+    /// Write the results as JSON, to standard output without a file; only --on sim takes a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Run it with each of these values, and with all combinations if given several times
     #[arg(long, value_name = "KEY=VALUE,VALUE,…", help_heading = "On sim")]
     sweep: Vec<String>,
-    /// Give the results as CSV, one line for each workload under each policy; to standard output without a file
+    /// Write the results as CSV, one line for each workload under each policy; to standard output without a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", help_heading = "On sim")]
     csv: Option<PathBuf>,
-    /// Write a page with table, latency distributions and the course of time
+    /// Write a page with table, latency distributions and time series
     #[arg(long, value_name = "FILE", help_heading = "On sim")]
     html: Option<PathBuf>,
-    /// Have the course of time (of the first repetition) in the JSON as well
+    /// Include the time series (of the first repetition) in the JSON
     #[arg(long, requires = "json", help_heading = "On sim")]
     series: bool,
     /// Record the only run, for `quell-lab replay`: of one stack, once, without a sweep
     #[arg(long, value_name = "FILE", help_heading = "On sim")]
     record: Option<PathBuf>,
     /// A figure's shortened run of one seed: no intervals, and so no verdicts
-    #[arg(long, help_heading = "Of a figure")]
+    #[arg(long, help_heading = "For a figure")]
     quick: bool,
-    /// Keep what each part of a figure finds in this directory, and do not run again what is kept there
-    #[arg(long, value_name = "DIR", help_heading = "Of a figure")]
+    /// Keep the results of each part of a figure in this directory, and do not run again what is kept there
+    #[arg(long, value_name = "DIR", help_heading = "For a figure")]
     keep: Option<PathBuf>,
-    /// CPUs of the load generators alone, as in 4 or 4-5, one each in turn; all else runs on the others
+    /// CPUs reserved for the load generators, as in 4 or 4-5, one each in turn; all else runs on the others
     #[arg(long, value_name = "CPUS", help_heading = "On threads and programs")]
     generators: Option<CpuSet>,
-    /// Treat the scene in the ways of this file, which has `[[treatment]]`s as a figure has
+    /// Run the scene under the `[[treatment]]`s of this file, in a figure's format
     #[arg(long, value_name = "FILE", help_heading = "On threads and programs")]
     treatments: Option<PathBuf>,
-    /// Numbers of CPUs of the guests; each, with each treatment and seed, is a boot, and kept
+    /// CPU counts of the guests; each, with each treatment and seed, is a boot whose result is kept
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "In lab")]
     cpus: Vec<u32>,
-    /// CPUs and load so many times as fast: nearer to a real CPU, and so many times as dear
+    /// Run CPUs and load this many times as fast: nearer to a real CPU, and as many times as expensive
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "In lab")]
     speed: u32,
-    /// Load generators run among the programs, on the same CPUs, not on CPUs of their own
+    /// Run load generators on the programs' CPUs, not on CPUs of their own
     #[arg(long, help_heading = "In lab")]
     shared: bool,
-    /// Kernel version, as in 6.18.15 [default: the best that can be had]
+    /// Kernel version, as in 6.18.15 [default: the best available]
     #[arg(long, value_name = "VERSION", help_heading = "In lab")]
     kernel: Option<String>,
-    /// Show what was measured before, and measure nothing
+    /// Show earlier results and measure nothing
     #[arg(long, help_heading = "In lab")]
     cached: bool,
-    /// Name the scenarios, scenes and treatments that come with Quell
+    /// List the scenarios, scenes and treatments that come with Quell
     #[arg(long)]
     list: bool,
-    /// Print the scene as it is, and run nothing
+    /// Print the scene and run nothing
     #[arg(long)]
     print: bool,
-    /// Print an annotated scenario, to begin one's own with
+    /// Print an annotated scenario to start from
     #[arg(long)]
     example: bool,
 }
@@ -157,7 +158,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     match (arguments.on, arguments.place) {
         (On::Sim, _) if crate::programs::scene(&file.to_string_lossy()).is_some() && !file.exists() => {
-            bail!("'{}' is a scene of programs: add --on programs", file.display())
+            let name = file.display();
+            bail!(WrongCommandLine(format!("'{name}' is a scene of programs: add --on programs")))
         }
         (On::Sim, _) => simulate::run(&arguments.simulation(file)),
         (On::Threads | On::Programs, Place::Here) => arguments.show(&arguments.play(file).reports()?),
@@ -184,46 +186,46 @@ impl Arguments {
         let (sim, lab) = (self.on == On::Sim, self.place == Place::Lab);
         let compared = self.on == On::Programs && lab && !is_figure;
         let rules = [
-            ("--in lab", lab && sim, "threads and programs alone run in a guest: add --on threads or --on programs"),
-            ("--sweep", !self.sweep.is_empty() && (!sim || is_figure), "on sim alone a scenario is swept"),
-            ("--csv", self.csv.is_some() && (!sim || is_figure), "it is of scenarios on sim"),
-            ("--html", self.html.is_some() && (!sim || is_figure), "it is of scenarios on sim"),
-            ("--series", self.series && (!sim || is_figure), "it is of scenarios on sim"),
-            ("--record", self.record.is_some() && (!sim || is_figure), "it is of scenarios on sim"),
-            ("--quick", self.quick && !is_figure, "it is of figures"),
-            ("--keep", self.keep.is_some() && !is_figure, "it is of figures"),
+            ("--in lab", lab && sim, "only threads and programs run in a guest: add --on threads or --on programs"),
+            ("--sweep", !self.sweep.is_empty() && (!sim || is_figure), "it applies only to scenarios on sim"),
+            ("--csv", self.csv.is_some() && (!sim || is_figure), "it applies only to scenarios on sim"),
+            ("--html", self.html.is_some() && (!sim || is_figure), "it applies only to scenarios on sim"),
+            ("--series", self.series && (!sim || is_figure), "it applies only to scenarios on sim"),
+            ("--record", self.record.is_some() && (!sim || is_figure), "it applies only to scenarios on sim"),
+            ("--quick", self.quick && !is_figure, "it applies only to figures"),
+            ("--keep", self.keep.is_some() && !is_figure, "it applies only to figures"),
+            ("--set", !self.set.is_empty() && (is_figure || compared), "a figure or a comparison cannot be changed"),
+            ("--against", !self.against.is_empty() && is_figure, "a figure's claims compare all its treatments"),
             (
-                "--set",
-                !self.set.is_empty() && (is_figure || compared),
-                "it is a figure or a comparison, which stays as it is",
+                "--generators",
+                self.generators.is_some() && (self.on != On::Programs || lab),
+                "it applies only to programs on this machine",
             ),
-            ("--against", !self.against.is_empty() && is_figure, "a figure's claims are of all its treatments"),
-            ("--generators", self.generators.is_some() && (self.on != On::Programs || lab), "it is of programs here"),
             (
                 "--treatments",
                 self.treatments.is_some() && (sim || lab || is_figure),
-                "it is of threads and programs here",
+                "it applies only to threads and programs on this machine",
             ),
-            ("--cpus", !self.cpus.is_empty() && !compared, "it is of programs in the lab"),
-            ("--speed", self.speed != 1 && !compared, "it is of programs in the lab"),
-            ("--shared", self.shared && !compared, "it is of programs in the lab"),
-            ("--cached", self.cached && !compared, "it is of programs in the lab"),
-            ("--kernel", self.kernel.is_some() && !lab, "this machine has the kernel that it has: add --in lab"),
-            ("--kernel", self.kernel.is_some() && is_figure, "a figure's claims are of the lab's first choice"),
-            ("--duration", self.duration.is_some() && is_figure, "a figure is as long as it says"),
+            ("--cpus", !self.cpus.is_empty() && !compared, "it applies only to programs in the lab"),
+            ("--speed", self.speed != 1 && !compared, "it applies only to programs in the lab"),
+            ("--shared", self.shared && !compared, "it applies only to programs in the lab"),
+            ("--cached", self.cached && !compared, "it applies only to programs in the lab"),
+            ("--kernel", self.kernel.is_some() && !lab, "the kernel of this machine cannot be chosen: add --in lab"),
+            ("--kernel", self.kernel.is_some() && is_figure, "a figure runs on the lab's default kernel"),
+            ("--duration", self.duration.is_some() && is_figure, "a figure's length is fixed in its file"),
             (
                 "--json=FILE",
                 self.json_file().is_some() && (!sim || is_figure),
-                "to a file on sim alone; use the shell's >",
+                "only --on sim writes a file; redirect the output with >",
             ),
             (
                 "--seed",
                 self.seed.is_some() && (is_figure || compared),
-                "a figure or comparison has the seeds from 1 on",
+                "a figure or comparison uses the seeds from 1 on",
             ),
         ];
         match rules.into_iter().find(|(_, is_useless, _)| *is_useless) {
-            Some((option, _, why)) => bail!("{option}: {why}"),
+            Some((option, _, why)) => bail!(WrongCommandLine(format!("{option}: {why}"))),
             None => Ok(()),
         }
     }
@@ -231,16 +233,19 @@ impl Arguments {
     /// What a figure cannot be asked.
     fn refuse_of_figure(&self, figure: &Figure, judged: Option<Runner>) -> Result<()> {
         let has_programs = figure.programs || figure.scene.contains_key("program");
-        match (self.on, self.place) {
-            (On::Threads, Place::Lab) if has_programs => bail!("--on threads: this figure's scene is of programs"),
-            (On::Programs, Place::Lab) if !has_programs => bail!("--on programs: this figure's scene is of threads"),
-            (On::Programs, Place::Lab) if judged.is_none() => {
-                bail!(
-                    "--against, --set, --duration: in the lab a figure of programs is judged as it is; here it is played"
-                )
+        let wrong = match (self.on, self.place) {
+            (On::Threads, Place::Lab) if has_programs => {
+                "--on threads: this figure's scene runs programs: give --on programs"
             }
-            _ => Ok(()),
-        }
+            (On::Programs, Place::Lab) if !has_programs => {
+                "--on programs: this figure's scene runs threads: give --on threads"
+            }
+            (On::Programs, Place::Lab) if judged.is_none() => {
+                "--against, --set, --duration: --in lab judges a figure of programs as it is; --in here runs a changed one"
+            }
+            _ => return Ok(()),
+        };
+        bail!(WrongCommandLine(wrong.to_owned()))
     }
 
     fn figure(&self, file: &Path, runner: Runner) -> Result<ExitCode> {
@@ -292,7 +297,7 @@ impl Arguments {
     fn comparison(&self, scene: &str) -> Result<Comparison> {
         let seconds = self.duration.unwrap_or(Nanos::from_secs(4));
         if !seconds.0.is_multiple_of(1_000_000_000) {
-            bail!("--duration {seconds}: give whole seconds");
+            bail!(WrongCommandLine(format!("--duration {seconds}: give whole seconds")));
         }
         Ok(Comparison {
             scene: peers::scene(scene)?,

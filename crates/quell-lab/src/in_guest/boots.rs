@@ -39,16 +39,16 @@ pub struct Boot {
     pub shared: bool,
 }
 
-/// Several loads have so many CPUs of their own at most, in turn.
+/// Several loads have this many CPUs of their own at most, in turn.
 const MOST_GENERATOR_CPUS: usize = 2;
 
 /// Measures with this program, on one kernel.
 pub struct Bench<'a> {
     lab: &'a Lab<'a>,
     kernel: Kernel,
-    /// CPUs and load are so many times as fast.
+    /// CPUs and load are this many times as fast.
     speed: u32,
-    /// Each boot's load lasts so long.
+    /// Each boot's load lasts this long.
     seconds: u32,
     /// Inputs of the results beside the boot.
     fingerprint: u64,

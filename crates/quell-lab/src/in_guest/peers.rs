@@ -29,9 +29,9 @@ pub struct Comparison {
     pub cpus: Vec<u32>,
     /// Seeds of the load's schedule: 1 to this number.
     pub seeds: u64,
-    /// Each cell's load lasts so long.
+    /// Each cell's load lasts this long.
     pub seconds: u32,
-    /// CPUs and load so many times as fast.
+    /// CPUs and load this many times as fast.
     pub speed: u32,
     /// Do load generators run among the programs, not on CPUs of their own?
     pub shared: bool,
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn unknown_peers_are_refused_with_those_that_exist() {
-        let error = chosen(&["nobody".into()]).unwrap_err().to_string();
-        assert!(error.contains("nobody") && error.contains("fifo"), "{error}");
+        let error = chosen(&["nothere".into()]).unwrap_err().to_string();
+        assert!(error.contains("nothere") && error.contains("fifo"), "{error}");
         assert_eq!(chosen(&["fifo".into(), "alone".into()]).unwrap().len(), 2);
         assert_eq!(chosen(&[]).unwrap().len(), TREATMENTS.len());
         assert!(scene("nothing").unwrap_err().to_string().contains("spin, phased"));

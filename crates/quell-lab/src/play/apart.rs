@@ -27,7 +27,7 @@ impl Apart {
     fn of(generators: &CpuSet, online: &CpuSet) -> Result<Apart> {
         let rest = online.difference(generators);
         if generators.is_empty() || rest.is_empty() || !generators.is_subset(online) {
-            bail!("--generators {generators}: some of CPUs {online}, and not all");
+            bail!("--generators {generators}: give some of the CPUs {online}, not all of them");
         }
         Ok(Apart { generators: *generators, rest })
     }

@@ -31,7 +31,7 @@ use crate::programs::{self, rate};
 const PAUSE: Duration = Duration::from_secs(1);
 /// The load generators' priority: above everything that they measure.
 const PRIORITY: u8 = 10;
-/// Antagonists run until they are ended; without that they end so long after the load.
+/// Antagonists run until they are ended; without that they end this long after the load.
 const AFTER: Nanos = Nanos::from_secs(120);
 /// Distance of the seeds of a scene's loads.
 const SEEDS_APART: u64 = 1000;

@@ -46,7 +46,7 @@ impl Row {
         self.played.histogram()
     }
 
-    /// So many CPUs, on average.
+    /// This many CPUs, on average.
     pub fn cpus(&self, time: Nanos) -> f64 {
         time.0 as f64 / self.played.measured.0.max(1) as f64
     }
@@ -108,7 +108,7 @@ impl Scene {
         Scene { path, text, treated, pace, has_groups: groups::are_there() }
     }
 
-    /// So many times it is to be played.
+    /// This many times it is to be played.
     pub fn repetitions(&self) -> u32 {
         self.treated.scenario.repetitions
     }

@@ -23,6 +23,7 @@ use quell_sim::scenario::{Detail, SHIPPED, Scenario};
 
 use self::plan::Plan;
 use self::progress::Progress;
+use quell_command::output::WrongCommandLine;
 use quell_command::outputs;
 
 /// A scenario to be simulated.
@@ -63,7 +64,8 @@ pub fn run(asked: &Simulation) -> Result<ExitCode> {
     let is_output = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let takes_output = [&asked.json, &asked.csv].into_iter().filter(|path| is_output(path)).count();
     if takes_output > 1 {
-        bail!("--json and --csv cannot both go to standard output: give one of them a file, --csv=FILE");
+        let wrong = "--json and --csv cannot both go to standard output: give one of them a file, --csv=FILE";
+        bail!(WrongCommandLine(wrong.to_owned()));
     }
     let plan = Plan::read(path, &asked.set, &asked.sweep, &asked.against)?;
     if asked.record.is_some() && plan.runs() != 1 {

@@ -9,7 +9,7 @@ use super::compare::Outcome;
 use super::page::{MOST, most, with_requests};
 use super::plan::Plan;
 
-/// The charts; none if no number is swept, or if there are too many curves to tell them apart.
+/// The charts; none if no number is swept, or if there are too many curves to distinguish them.
 pub fn all(plan: &Plan, outcomes: &[Outcome]) -> Vec<Chart> {
     let Some(axis) = axis(plan) else { return Vec::new() };
     let key = &plan.sweep.axes()[axis].key;

@@ -75,7 +75,7 @@ pub fn machines(outcomes: &[Outcome]) -> Sheet {
     Sheet { head: head(&MACHINES, outcomes), rows: rows.collect() }.without_empty_columns()
 }
 
-/// The policy's column first, then those of the swept keys: their last words, if that is enough to tell them apart.
+/// The policy's column first, then those of the swept keys: their last words, if that is enough to distinguish them.
 fn head(columns: &[&str], outcomes: &[Outcome]) -> Vec<String> {
     let keys: Vec<&str> = outcomes.iter().take(1).flat_map(|o| o.point.iter().map(|(key, _)| key.as_str())).collect();
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();

@@ -58,7 +58,7 @@ fn policies_are_those_named_with_the_scenarios_parameters() {
     assert_eq!(names(&["caladan"]), ["caladan"]);
     let guard = &policies(&["guard"]).unwrap()[0].treatment.policies[0].0;
     assert!(serde_json::to_string(guard).unwrap().contains("\"priority\":7"));
-    assert!(policies(&["nobody"]).unwrap_err().to_string().contains("nobody"));
+    assert!(policies(&["nothere"]).unwrap_err().to_string().contains("nothere"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(super) struct Affinity;
 
 impl Actuator for Affinity {
     /// Nothing: the CPU sets' actuator reports it for threads, too.
-    fn tell(&self, _: &Here<'_>, _: &mut Capabilities) {}
+    fn report(&self, _: &Here<'_>, _: &mut Capabilities) {}
 
     fn set(&self, aim: &Aim<'_>, draft: &mut Draft<'_>) -> Result<(), LinuxError> {
         let each = |(thread, subject)| affinity(draft, subject, thread, aim.threads, &aim.wanted(thread, subject));

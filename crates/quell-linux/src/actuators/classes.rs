@@ -13,7 +13,7 @@ use crate::write::{Place, Value, Write};
 pub(super) struct Classes;
 
 impl Actuator for Classes {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let support = match here.has_sys_nice() {
             true => {
                 let interval = here.options.scan_interval;

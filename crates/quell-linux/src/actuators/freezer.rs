@@ -11,7 +11,7 @@ use crate::write::{Place, Value, Write};
 pub(super) struct Freezer;
 
 impl Actuator for Freezer {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Pause, here.by_level("by SIGSTOP, which the parent of the process sees"));
         let why = "the kernel stops processes and cgroups, not threads".to_owned();
         found.limit_on(KnobKind::Pause, TargetKind::Thread, Support::No { why, fix: "pause the workload".into() });

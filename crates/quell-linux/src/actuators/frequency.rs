@@ -14,7 +14,7 @@ use crate::{LinuxError, sysfs};
 pub(super) struct Frequency;
 
 impl Actuator for Frequency {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let domains = sysfs::frequency_domains(&here.roots.sys, &here.online).unwrap_or_default();
         let shared = domains.iter().any(|domain| domain.control.cpus.len() > 1);
         let support = match (domains.is_empty(), shared) {

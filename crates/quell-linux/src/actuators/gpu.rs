@@ -14,7 +14,7 @@ const FIX: &str = "none: discrete GPUs (NVML) are left alone, because their cloc
 pub(super) struct Gpu;
 
 impl Actuator for Gpu {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let support = match (sysfs::gpu(&here.roots.sys), here.options.gpu) {
             (Ok(Some(_)), true) => Support::Yes,
             (Ok(Some(_)), false) => forbidden("a GPU's frequency concerns all that use it", "machine.gpu"),

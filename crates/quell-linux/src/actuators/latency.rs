@@ -9,7 +9,7 @@ use crate::sched::Kernel;
 pub(super) struct Latency;
 
 impl Actuator for Latency {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         // A tree of plain files has no kernel: everything is allowed.
         let has_slices = !here.roots.is_this_machine() || Kernel::new().is_ok_and(|kernel| kernel.has_slices());
         let slices = match has_slices {

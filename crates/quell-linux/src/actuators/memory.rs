@@ -12,7 +12,7 @@ use crate::{LinuxError, file, sysfs};
 pub(super) struct Memory;
 
 impl Actuator for Memory {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let nodes = sysfs::memory_nodes(&here.roots.sys).unwrap_or_default().len();
         let support = match nodes {
             0 | 1 => Support::No {

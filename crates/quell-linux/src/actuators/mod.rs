@@ -45,7 +45,7 @@ use crate::members::Members;
 /// Sets some knobs. It is stateless: the target state is in the aim, the changes are in the draft's ledger.
 pub(crate) trait Actuator: Sync {
     /// Reports the knobs that it sets here, and how well.
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities);
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities);
 
     /// Refuses impossible settings of a workload.
     ///
@@ -125,9 +125,9 @@ const ACTUATORS: [&dyn Actuator; 13] = [
 ];
 
 /// Reports the actuators' knobs here.
-pub(crate) fn tell(members: &Members, found: &mut Capabilities) {
+pub(crate) fn report(members: &Members, found: &mut Capabilities) {
     let here = Here::of(members);
-    ACTUATORS.iter().for_each(|actuator| actuator.tell(&here, found));
+    ACTUATORS.iter().for_each(|actuator| actuator.report(&here, found));
 }
 
 /// Drafts all writes that make an aim true.
@@ -169,11 +169,11 @@ mod tests {
         let mut known = BTreeSet::new();
         for actuator in ACTUATORS {
             let mut found = Capabilities::default();
-            actuator.tell(&Here::of(&members), &mut found);
+            actuator.report(&Here::of(&members), &mut found);
             found.knobs.into_keys().for_each(|kind| assert!(known.insert(kind), "{kind:?}"));
         }
         let mut found = Capabilities::default();
-        tell(&members, &mut found);
+        report(&members, &mut found);
         assert!(KnobKind::ALL.iter().all(|kind| found.knobs.contains_key(kind)), "{found:?}");
     }
 }

@@ -13,7 +13,7 @@ use crate::write::{Place, Value};
 pub(super) struct Partitions;
 
 impl Actuator for Partitions {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let support = match here.options.partitions {
             true => here.only_cgroup("a partition is made of cgroups"),
             false => forbidden("it moves unmanaged work away", "machine.partition"),

@@ -13,7 +13,7 @@ const FIX: &str = "mount debugfs and use a kernel with CONFIG_PREEMPT_DYNAMIC";
 pub(super) struct Preemption;
 
 impl Actuator for Preemption {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let path = preempt::path(&here.roots.sys);
         let support = match (here.options.preemption_mode, path.exists()) {
             (false, _) => forbidden("it concerns the whole machine", "machine.preemption"),

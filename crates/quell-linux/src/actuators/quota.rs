@@ -14,7 +14,7 @@ use crate::write::{Place, Value};
 pub(crate) struct Quota;
 
 impl Actuator for Quota {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Quota, here.only_cgroup("single threads have no cycle quota"));
         let limit = match limit::can_be_here(here.roots, here.options) {
             true => Support::Partly("by cpu.max, of workloads that are one cgroup with the cpu controller".into()),

@@ -18,7 +18,7 @@ const MOUNT: &str =
 pub(super) struct Groups;
 
 impl Actuator for Groups {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let info = Resctrl::find(here.roots).and_then(|found| Info::read(&found, here.roots, here.topology).ok());
         let lacks = |why: &str, fix: &str| Support::No { why: why.into(), fix: fix.into() };
         let (ways, throttle) = match &info {

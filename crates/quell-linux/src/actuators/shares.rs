@@ -13,7 +13,7 @@ use crate::write::{Place, Value, Write};
 pub(super) struct Shares;
 
 impl Actuator for Shares {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let weight = here.by_level("by nice values; autogroups compete as groups, so they count within a session only");
         let idle = here.by_level("by SCHED_IDLE; autogroups compete as groups, so it works within a session only");
         found.knobs.extend([(KnobKind::Weight, weight), (KnobKind::IdleOnly, idle)]);

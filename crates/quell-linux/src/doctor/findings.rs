@@ -277,7 +277,7 @@ fn siblings(facts: &Facts, exclusive: &CpuSet) -> Option<Finding> {
             path: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list".into(),
             value: shared.to_string(),
         }],
-        consequence: "work on the sibling slows a CPU down although that is nobody else's".into(),
+        consequence: "work on the sibling slows a CPU down although that is no one else's".into(),
         fix: "give whole cores (all siblings), or use a policy with sibling bans".into(),
     })
 }

@@ -84,7 +84,7 @@ fn what_does_not_touch_the_exclusive_cpus_is_not_said() {
     assert_eq!(found(&tree), []);
     tree.write("sys/devices/system/cpu/cpu2/cpuidle/state1/latency", "133");
     tree.write("sys/devices/system/cpu/cpu2/cpuidle/state1/disable", "1");
-    assert_eq!(found(&tree), [], "a state that is disabled hurts nobody");
+    assert_eq!(found(&tree), [], "a state that is disabled hurts no one");
 }
 
 #[test]

@@ -20,13 +20,13 @@ impl LinuxHost {
     /// knobs by the actuators, samples by the sensors. One outcome each.
     pub(super) fn carry_out(&mut self, plan: &Plan, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         self.hand_out(plan, events)?;
-        let mut tell = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
+        let mut report = |part, verdict| events.push(Event::Outcome(Outcome { plan: plan.number, part, verdict }));
         for (at, request) in plan.samples.iter().enumerate() {
-            tell(Part::Sample(at as u32), self.sensors.ask(request));
+            report(Part::Sample(at as u32), self.sensors.ask(request));
         }
         for (at, request) in plan.leases.iter().enumerate() {
             self.look_first()?;
-            tell(Part::Lease(at as u32), self.lease(request, clock::now()));
+            report(Part::Lease(at as u32), self.lease(request, clock::now()));
         }
         self.take_samples();
         events.append(&mut self.pending);

@@ -62,7 +62,7 @@ pub struct LinuxHost {
     buffers: Buffers,
     pending: Vec<Event>,
     /// The change of the threads of which the journal knows.
-    told: u64,
+    reported: u64,
     waker: Waker,
     /// Is nothing to be set until [`LinuxHost::resume`]?
     suspended: bool,
@@ -126,7 +126,7 @@ impl LinuxHost {
             due: Due::default(),
             buffers: Buffers::default(),
             pending: Vec::new(),
-            told: 0,
+            reported: 0,
             waker: Waker::new()?,
             suspended: false,
             sessions: Sessions::default(),
@@ -134,7 +134,7 @@ impl LinuxHost {
         })
     }
 
-    /// Tells this journal about every write before it is made.
+    /// Notifies this journal of every write before it is made.
     #[must_use]
     pub fn with_journal(mut self, journal: Box<dyn Journal>) -> LinuxHost {
         self.writes.journal = journal;
@@ -296,7 +296,7 @@ impl LinuxHost {
     }
 
     fn tell_journal(&mut self) {
-        if std::mem::replace(&mut self.told, self.members.threads_changed) != self.told {
+        if std::mem::replace(&mut self.reported, self.members.threads_changed) != self.reported {
             let mut threads = self.members.threads.iter().map(|thread| (thread.workload, thread.id));
             self.writes.journal.members(&mut threads);
         }
@@ -364,9 +364,9 @@ impl Host for LinuxHost {
     fn capabilities(&self) -> Capabilities {
         let mut found = Capabilities { host: "linux".into(), ..Capabilities::default() };
         tell_stock(&mut found);
-        actuators::tell(&self.members, &mut found);
-        self.sensors.tell(&self.members, &mut found);
-        self.scheduler.tell(&mut found);
+        actuators::report(&self.members, &mut found);
+        self.sensors.report(&self.members, &mut found);
+        self.scheduler.report(&mut found);
         found
     }
 

@@ -158,7 +158,7 @@ fn understood(text: &str, units: usize) -> Result<Vec<Watchdog>, String> {
     let of = |block: &&str| match block.lines().find_map(|line| line.strip_prefix("WatchdogUSec=")) {
         // A kind of unit without one.
         None => Ok(Watchdog::Absent),
-        Some(span) => time_span(span).ok_or_else(|| format!("'{span}' is no time")),
+        Some(span) => time_span(span).ok_or_else(|| format!("'{span}' is not a time")),
     };
     blocks.iter().map(of).collect()
 }

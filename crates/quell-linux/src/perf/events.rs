@@ -87,7 +87,7 @@ fn generic(config: u32) -> Option<Event> {
     Some(Event { kind: PERF_TYPE_HARDWARE, config: [config.into(), 0, 0] })
 }
 
-/// The events that tell what a thread does on this CPU.
+/// The events that show what a thread does on this CPU.
 ///
 /// Intel's two of the last level are architectural (SDM volume 3, "LLC Reference" and "LLC Misses"). Arm's are LL_CACHE_RD and
 /// LL_CACHE_MISS_RD, or those of the second level where that is the last (Arm Architecture Reference Manual, PMU events 0x36,

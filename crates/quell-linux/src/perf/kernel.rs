@@ -117,7 +117,7 @@ mod tests {
             let counted = meter.look(Nanos::ZERO, &Kernel).unwrap();
             let passed = begun.elapsed().as_nanos() as u64;
             assert!((20_000_000..=passed).contains(&counted.enabled.0), "{counted:?} in {passed} ns");
-            assert_eq!(counted.enabled, counted.running, "software events share with nobody");
+            assert_eq!(counted.enabled, counted.running, "software events share with no one");
             // A tickless CPU that idles may count less than the time that passed; none counts more.
             assert!(counted.count <= passed + passed / 100, "{counted:?} in {passed} ns");
         }

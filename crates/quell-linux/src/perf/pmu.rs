@@ -21,7 +21,7 @@ pub(crate) struct Pmu {
 }
 
 impl Pmu {
-    /// Those in `devices` with such names, in the order of their names. One that does not tell its number or its CPUs
+    /// Those in `devices` with such names, in the order of their names. One that does not report its number or its CPUs
     /// is left out.
     pub fn all(devices: &Path, is_one: impl Fn(&str) -> bool) -> Result<Vec<Pmu>, LinuxError> {
         let mut found = Vec::new();

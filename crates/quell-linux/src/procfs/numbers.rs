@@ -89,6 +89,6 @@ mod tests {
         assert_eq!(doubtful(&numbers), [true; 5], "time enough to go round");
         fs::remove_file(root.path().join("sys/kernel/ns_last_pid")).unwrap();
         numbers.look(&mut proc, 2, millis(1050));
-        assert_eq!(doubtful(&numbers), [true; 5], "the kernel does not tell");
+        assert_eq!(doubtful(&numbers), [true; 5], "the kernel does not report");
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn decode(attr: &sched_attr, kernel_slice: u64) -> io::Result<ThreadC
             let own = attr.sched_runtime != 0 && attr.sched_runtime != kernel_slice;
             SchedClass::Fair { nice, slice: own.then_some(Nanos(attr.sched_runtime)) }
         }
-        other => return Err(io::Error::other(format!("the kernel tells the unknown scheduling policy {other}"))),
+        other => return Err(io::Error::other(format!("the kernel reports an unknown scheduling policy, {other}"))),
     };
     Ok(ThreadClass { class, reset_on_fork: attr.sched_flags & RESET_ON_FORK != 0 })
 }

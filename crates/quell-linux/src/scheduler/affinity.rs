@@ -113,7 +113,7 @@ impl Affinity {
 }
 
 impl Scheduler for Affinity {
-    fn tell(&self, found: &mut Capabilities) {
+    fn report(&self, found: &mut Capabilities) {
         *found = capabilities(std::mem::take(found));
     }
 

@@ -174,7 +174,7 @@ fn longest(roots: &Roots) -> Nanos {
 }
 
 /// Threads can have servers where Quell can set classes.
-pub(super) fn tell(found: &mut Capabilities) {
+pub(super) fn report(found: &mut Capabilities) {
     let support = match found.knobs.get(&KnobKind::Class) {
         Some(Support::No { .. }) => Support::No {
             why: "SCHED_DEADLINE, which keeps budgets on the kernel's own scheduler, needs CAP_SYS_NICE".to_owned(),

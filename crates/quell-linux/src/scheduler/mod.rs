@@ -20,7 +20,7 @@ use crate::{LinuxError, Roots};
 /// Hands CPUs out to workloads.
 pub trait Scheduler: Any + Debug + Send {
     /// Reports the host's capabilities with it, given those with Linux's scheduler.
-    fn tell(&self, found: &mut Capabilities);
+    fn report(&self, found: &mut Capabilities);
 
     /// Refuses a workload that it could not have.
     ///
@@ -97,7 +97,7 @@ pub trait Scheduler: Any + Debug + Send {
         false
     }
 
-    /// Meets the threads of its workloads, which `threads_of` tells, the oldest first. What they are to have is added to
+    /// Meets the threads of its workloads, which `threads_of` reports, the oldest first. What they are to have is added to
     /// `settings`; then [`Scheduler::settled`] follows. Returns those that are to have the class back that they had.
     fn meet(
         &mut self,
@@ -143,8 +143,8 @@ pub(crate) fn tell_stock(found: &mut Capabilities) {
 }
 
 impl Scheduler for Stock {
-    fn tell(&self, found: &mut Capabilities) {
-        deadline::tell(found);
+    fn report(&self, found: &mut Capabilities) {
+        deadline::report(found);
     }
 
     fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {

@@ -25,7 +25,7 @@ impl Latency {
 }
 
 impl Sensor for Latency {
-    fn tell(&self, _: &Members, found: &mut Capabilities) {
+    fn report(&self, _: &Members, found: &mut Capabilities) {
         let only = || Support::Partly("only of workloads whose latency is fed to the agent".into());
         found.signals.extend([Signal::Latency, Signal::RequestRate].map(|signal| (signal, only())));
     }

@@ -50,7 +50,7 @@ pub fn privileges(signals: SignalSet) -> impl Iterator<Item = Privilege> {
 /// Measures some signals. It knows the members, but not the host.
 pub(crate) trait Sensor: Debug {
     /// Reports the signals that it measures here, and how well.
-    fn tell(&self, members: &Members, found: &mut Capabilities);
+    fn report(&self, members: &Members, found: &mut Capabilities);
 
     /// A workload with these cgroups attaches: its counts begin now.
     ///
@@ -121,8 +121,8 @@ impl Sensors {
     }
 
     /// Reports the sensors' signals, and all other signals as unsupported.
-    pub fn tell(&self, members: &Members, found: &mut Capabilities) {
-        self.all().into_iter().for_each(|sensor| sensor.tell(members, found));
+    pub fn report(&self, members: &Members, found: &mut Capabilities) {
+        self.all().into_iter().for_each(|sensor| sensor.report(members, found));
         for &signal in Signal::ALL {
             found.signals.entry(signal).or_insert_with(|| Support::No {
                 why: "this host does not measure it".to_owned(),
@@ -185,11 +185,11 @@ mod tests {
         let mut known = BTreeSet::new();
         for sensor in sensors.all() {
             let mut found = Capabilities::default();
-            sensor.tell(&members, &mut found);
+            sensor.report(&members, &mut found);
             found.signals.into_keys().for_each(|signal| assert!(known.insert(signal), "{signal:?}: {sensor:?}"));
         }
         let mut found = Capabilities::default();
-        sensors.tell(&members, &mut found);
+        sensors.report(&members, &mut found);
         assert!(Signal::ALL.iter().all(|signal| found.signals.contains_key(signal)), "{found:?}");
     }
 }

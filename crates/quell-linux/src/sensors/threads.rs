@@ -16,7 +16,7 @@ use crate::procfs::{ProcFs, SchedStat, TimesFile, ticks};
 
 /// Where no policy asks for the states of all threads, a thread's state, CPU and class are looked at so often.
 const STATES_EVERY: Nanos = Nanos::from_secs(1);
-/// So many threads that are gone may still be known …
+/// This many threads that are gone may still be known …
 const MOST_DEAD: usize = 64;
 /// … and more for this long: looking for them costs a look-up of each known thread.
 const DEAD_EVERY: Nanos = Nanos::from_secs(2);
@@ -72,7 +72,7 @@ impl Default for Threads {
 }
 
 impl Sensor for Threads {
-    fn tell(&self, members: &Members, found: &mut Capabilities) {
+    fn report(&self, members: &Members, found: &mut Capabilities) {
         let counted = members.roots.proc.join("self/schedstat").exists() || !members.roots.is_this_machine();
         let (run_time, run_delay) = match counted {
             true => (Support::Yes, Support::Yes),

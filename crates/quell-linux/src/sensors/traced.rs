@@ -46,7 +46,7 @@ pub(crate) struct Traced {
 }
 
 impl Sensor for Traced {
-    fn tell(&self, members: &Members, found: &mut Capabilities) {
+    fn report(&self, members: &Members, found: &mut Capabilities) {
         let obstacle = match (members.roots.is_this_machine(), quell_trace::obstacle()) {
             (true, None) => None,
             (true, Some((why, fix))) => Some(Support::No { why, fix }),
@@ -54,7 +54,7 @@ impl Sensor for Traced {
         };
         let support = obstacle.clone().unwrap_or(Support::Yes);
         found.signals.extend(TRACED.map(|signal| (signal, support.clone())));
-        self.counted.tell(members, obstacle, found);
+        self.counted.report(members, obstacle, found);
     }
 
     fn begin(&mut self, id: WorkloadId, _: &[Group]) -> Result<(), LinuxError> {

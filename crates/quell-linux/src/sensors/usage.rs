@@ -7,7 +7,7 @@ use crate::LinuxError;
 use crate::cgroup::{self, Group, UsageFile};
 use crate::members::{Level, Member, Members};
 
-/// Up to so many workloads that are not latency-critical are read at each look …
+/// Up to this many workloads that are not latency-critical are read at each look …
 const FEW: usize = 100;
 /// … and more of them together, this often: a file each.
 const OTHERS_EVERY: Nanos = Nanos::from_secs(1);
@@ -41,7 +41,7 @@ impl Default for Usage {
 
 impl Sensor for Usage {
     /// Nothing: the threads' sensor reports the same signals, which it measures where there are no cgroups.
-    fn tell(&self, _: &Members, _: &mut Capabilities) {}
+    fn report(&self, _: &Members, _: &mut Capabilities) {}
 
     fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {
         let mut used = Used::default();

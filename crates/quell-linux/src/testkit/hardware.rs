@@ -88,7 +88,7 @@ impl FakeTree {
         }
     }
 
-    /// A device with frequencies of its own, MHz, and what it tells of itself.
+    /// A device with frequencies of its own, MHz, and what it reports of itself.
     pub fn devfreq(&self, name: &str, uevent: &str, mhz: &[u32]) {
         let device = PathBuf::from(format!("sys/class/devfreq/{name}"));
         let listed: Vec<String> = mhz.iter().map(|mhz| format!("{mhz}000000")).collect();

@@ -13,7 +13,7 @@ fn resctrl_a_socket_that_goes_offline_gets_its_ways_again() {
     (0..8).for_each(|cpu| tree.frequencies(cpu, &cpu.to_string()));
     let (mut host, [db, ..]) = attached(&tree, HostOptions::default());
     assert!(is_applied(&ways(&mut host, db, 0b111)));
-    // The first CPU of a cache alone: the others tell which one it is.
+    // The first CPU of a cache alone: the others show which one it is.
     tree.set_online((1..8).map(CpuId).collect());
     observe(&mut host);
     assert!(is_applied(&ways(&mut host, db, 0b1111)));

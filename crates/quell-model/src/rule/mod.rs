@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{CpuId, Nanos, WorkloadId};
 
 pub use ban::ban_holds;
-pub use occupancy::{Occupancy, Standing, heir, on_wake_up};
+pub use occupancy::{Occupancy, Standing, next_holder, on_wake_up};
 pub use server::DeferrableServer;
 pub use together::overtakes;
 
@@ -37,7 +37,7 @@ pub enum Rule {
         /// Number of CPUs, the guaranteed ones included.
         cpus: u32,
     },
-    /// Upper bound on the number of CPUs that the workload holds: [`on_wake_up`], [`heir`].
+    /// Upper bound on the number of CPUs that the workload holds: [`on_wake_up`], [`next_holder`].
     Limit {
         /// The workload.
         workload: WorkloadId,
@@ -45,7 +45,7 @@ pub enum Rule {
         cpus: u32,
     },
     /// The workload's rank among the candidates for a yielded CPU. The lowest rank is first; of equals, the workload
-    /// that holds the fewest CPUs: [`heir`].
+    /// that holds the fewest CPUs: [`next_holder`].
     Rank {
         /// The workload.
         workload: WorkloadId,

@@ -59,11 +59,11 @@ impl Occupancy<'_> {
     /// Relation of the CPU's siblings to this workload.
     fn beside(&self, cpu: CpuId, workload: WorkloadId) -> Beside {
         let beside = |&sibling: &CpuId| match self.holder_of(sibling) {
-            None => Beside::Nobody,
+            None => Beside::NoOne,
             Some(other) if other == workload => Beside::Itself,
             Some(_) => Beside::Others,
         };
-        self.topology.siblings(cpu).iter().map(beside).max().unwrap_or(Beside::Nobody)
+        self.topology.siblings(cpu).iter().map(beside).max().unwrap_or(Beside::NoOne)
     }
 
     fn distance(&self, cpu: CpuId, last: Option<CpuId>) -> Distance {
@@ -80,7 +80,7 @@ impl Occupancy<'_> {
 /// Present holder of a candidate CPU; the first variant is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum From {
-    Nobody,
+    NoOne,
     BestEffort,
     /// A latency-critical workload that holds more than it is guaranteed.
     LatencyCritical,
@@ -90,7 +90,7 @@ enum From {
 /// Second, we prefer hyperthread pairings between *different* tasks").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Beside {
-    Nobody,
+    NoOne,
     Others,
     Itself,
 }
@@ -117,7 +117,7 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId, last: Option<CpuId>
     }
     let (is_guaranteed, is_burst) = (held < own.guaranteed, held < own.burst);
     let from = |cpu| match now.holder_of(cpu) {
-        None => Some(From::Nobody),
+        None => Some(From::NoOne),
         Some(other) if other == workload => None,
         Some(other) => {
             let standing = now.standing(other);
@@ -131,7 +131,7 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId, last: Option<CpuId>
     };
     let available = now.pool.difference(&now.banned);
     let fit = |cpu| Some((from(cpu)?, now.beside(cpu, workload)));
-    let wholly_fit = Some((From::Nobody, Beside::Nobody));
+    let wholly_fit = Some((From::NoOne, Beside::NoOne));
     if let Some(last) = last.filter(|&last| available.contains(last) && fit(last) == wholly_fit) {
         return Some(last);
     }
@@ -153,7 +153,11 @@ pub fn on_wake_up(now: &Occupancy<'_>, workload: WorkloadId, last: Option<CpuId>
 /// guarantee, then latency-critical before best-effort, then the lowest rank, then the fewest other CPUs held, then the
 /// lowest slot. None for a banned CPU; a workload at its limit is left out.
 #[must_use]
-pub fn heir(now: &Occupancy<'_>, cpu: CpuId, waiting: impl IntoIterator<Item = WorkloadId>) -> Option<WorkloadId> {
+pub fn next_holder(
+    now: &Occupancy<'_>,
+    cpu: CpuId,
+    waiting: impl IntoIterator<Item = WorkloadId>,
+) -> Option<WorkloadId> {
     if now.banned.contains(cpu) || !now.pool.contains(cpu) {
         return None;
     }
@@ -227,7 +231,7 @@ mod tests {
         assert_eq!(on_wake_up(&now, lc, None), Some(CpuId(0)));
         let now = occupancy(&one_each, &standing);
         assert_eq!(on_wake_up(&now, lc, None), None, "the second CPU is not guaranteed");
-        assert_eq!(heir(&now, CpuId(0), [be, lc]), Some(lc));
+        assert_eq!(next_holder(&now, CpuId(0), [be, lc]), Some(lc));
     }
 
     #[test]
@@ -249,16 +253,24 @@ mod tests {
         let [first, second, third] = [0, 1, 2].map(WorkloadId);
         let standing = [BE, BE, Standing { rank: 0, ..BE }];
         let holder = [None, Some(first), Some(third), Some(third)];
-        assert_eq!(heir(&occupancy(&holder, &standing), CpuId(0), [first, second]), Some(second));
-        assert_eq!(heir(&occupancy(&holder, &standing), CpuId(0), [first, second, third]), Some(third), "the rank");
-        assert_eq!(heir(&occupancy(&[Some(second), None], &standing), CpuId(0), [first, second]), Some(first), "none");
+        assert_eq!(next_holder(&occupancy(&holder, &standing), CpuId(0), [first, second]), Some(second));
+        assert_eq!(
+            next_holder(&occupancy(&holder, &standing), CpuId(0), [first, second, third]),
+            Some(third),
+            "the rank"
+        );
+        assert_eq!(
+            next_holder(&occupancy(&[Some(second), None], &standing), CpuId(0), [first, second]),
+            Some(first),
+            "none"
+        );
     }
 
     #[test]
     fn a_banned_cpu_stays_empty() {
         let now = Occupancy { banned: CpuSet::first(1), ..occupancy(&[None], &[LC]) };
         assert_eq!(on_wake_up(&now, WorkloadId(0), None), None);
-        assert_eq!(heir(&now, CpuId(0), [WorkloadId(0)]), None);
+        assert_eq!(next_holder(&now, CpuId(0), [WorkloadId(0)]), None);
     }
 
     fn any_standing() -> impl Strategy<Value = Standing> {
@@ -297,11 +309,11 @@ mod tests {
         ) {
             let holder = [None; 3];
             let now = occupancy(&holder, &standing);
-            match heir(&now, CpuId(0), waiting.iter().copied()) {
-                Some(heir) => {
-                    prop_assert!(waiting.contains(&heir) && now.standing(heir).limit > 0);
+            match next_holder(&now, CpuId(0), waiting.iter().copied()) {
+                Some(next_holder) => {
+                    prop_assert!(waiting.contains(&next_holder) && now.standing(next_holder).limit > 0);
                     let better = waiting.iter().any(|&w| {
-                        let (a, b) = (now.standing(w), now.standing(heir));
+                        let (a, b) = (now.standing(w), now.standing(next_holder));
                         a.limit > 0 && a.guaranteed > 0 && b.guaranteed == 0
                     });
                     prop_assert!(!better);

@@ -155,7 +155,7 @@ impl SignalInfo {
 }
 
 impl Unit {
-    /// In words; empty where it is no number.
+    /// In words; empty where it is not a number.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

@@ -88,7 +88,7 @@ macro_rules! signal_table {
             thread {
                 /// Times it lost its CPU although it could have gone on, since it is traced.
                 Preemptions = preemptions: u64, "preemptions", Count, Total, "tracing of every switch";
-                /// Times it waited longer for a CPU after a wake-up than its bound, 4 ms unless told otherwise.
+                /// Times it waited longer for a CPU after a wake-up than its bound, 4 ms unless configured otherwise.
                 LateStarts = late_starts: u64, "late starts", Count, Total, "tracing of every switch";
             }
             other {

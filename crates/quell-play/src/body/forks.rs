@@ -49,7 +49,7 @@ impl Body<'_> {
         latencies
     }
 
-    /// A thread that works for so long and ends; its latency, ns, if that counts.
+    /// A thread that works for this long and ends; its latency, ns, if that counts.
     fn start_thread(&self, due: Nanos, work: Nanos) -> std::io::Result<JoinHandle<Option<u64>>> {
         let (pace, course, ended, called) = (self.pace, self.course, Arc::clone(self.ended), clock::now());
         Builder::new().stack_size(STACK).spawn(move || {

@@ -43,14 +43,14 @@ impl Barrier {
         self.opened.load(Ordering::Acquire)
     }
 
-    /// One more is here; is it the last of so many?
+    /// One more is here; is it the last of them?
     fn is_last(&self, of: u32) -> bool {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.threads += 1;
         met.threads == of
     }
 
-    /// All may go on. When the job began that has so many rounds and now ends, if it does.
+    /// All may go on. When the job began that has this many rounds and now ends, if it does.
     fn open(&self, rounds: u32, now: Nanos) -> Option<Nanos> {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         (met.threads, met.rounds) = (0, met.rounds + 1);
@@ -63,7 +63,7 @@ impl Barrier {
         Some(std::mem::replace(&mut met.began, now))
     }
 
-    /// Sleeps until it has opened more than so many times, or until CLOCK_MONOTONIC shows `end`.
+    /// Sleeps until it has opened more than this many times, or until CLOCK_MONOTONIC shows `end`.
     fn sleep(&self, opened: u32, end: Nanos) {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let left = Duration::from_nanos(end.0.saturating_sub(clock::now().0));

@@ -145,8 +145,8 @@ impl Caladan {
                 best = Some((right, delay, id));
             }
         }
-        if let Some((_, _, heir)) = best {
-            self.cores.grant(core, heir, plan);
+        if let Some((_, _, next_holder)) = best {
+            self.cores.grant(core, next_holder, plan);
         }
     }
 

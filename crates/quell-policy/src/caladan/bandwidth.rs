@@ -147,7 +147,7 @@ impl Bandwidth {
     }
 
     /// Follows tasks that come and go, and takes in the samples that were asked for.
-    pub fn hear(&mut self, view: &View, events: &[Event], tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
+    pub fn handle(&mut self, view: &View, events: &[Event], tasks: &Tasks, cores: &mut Cores, plan: &mut Plan) {
         for event in events {
             match event {
                 Event::Attached(id) | Event::Detached(id) => self.limits.forget(*id),

@@ -171,7 +171,7 @@ fn where_nothing_is_counted_slow_memory_costs_who_has_most_cores_one_a_look() {
         scene.view.cpus.holder[core.index()] = None;
         for _ in 0..5 {
             scene.step(&[]);
-            assert!(scene.revoked().is_empty(), "nobody has looked again");
+            assert!(scene.revoked().is_empty(), "no one has looked again");
         }
         assert_eq!((scene.felt(1.4), scene.requests()), (1, 0));
         assert!(!scene.is_said("is off"));
@@ -192,7 +192,7 @@ fn a_limit_goes_up_by_one_core_a_look_when_memory_is_quick_again() {
         scene.felt(1.1);
         assert_eq!(limit(&scene), expected);
         scene.step(&[]);
-        assert_eq!(limit(&scene), expected, "nobody has looked again");
+        assert_eq!(limit(&scene), expected, "no one has looked again");
     }
 }
 
@@ -206,7 +206,7 @@ fn slow_memory_costs_who_misses_most_where_misses_are_counted() {
     scene.sampled(200, 2);
     assert_eq!((scene.revoked(), scene.requests()), (vec![CpuId(2)], 0));
     scene.step(&[]);
-    assert_eq!(scene.requests(), 0, "nobody has looked again");
+    assert_eq!(scene.requests(), 0, "no one has looked again");
     assert_eq!((scene.felt(1.4), scene.requests()), (0, 1));
 }
 

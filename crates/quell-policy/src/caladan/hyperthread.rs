@@ -48,7 +48,7 @@ pub(super) struct Hyperthread {
 
 impl Hyperthread {
     /// Forgets the bans that ended or were refused.
-    pub fn hear(&mut self, view: &View, events: &[Event], cores: &mut Cores) {
+    pub fn handle(&mut self, view: &View, events: &[Event], cores: &mut Cores) {
         let refused = |ban: &Ban| {
             events.iter().any(|event| match event {
                 Event::Outcome(outcome) => {

@@ -75,8 +75,8 @@ impl Caladan {
             Need::or(Signal::MemorySlowdown, "memory bandwidth interference is not detected by thresh_slowdown"),
             Need::or(
                 Signal::LlcMisses,
-                "nobody can be blamed for memory bandwidth: thresh_bw removes no interference, thresh_slowdown takes the \
-                 cores of who has most",
+                "memory bandwidth cannot be attributed to workloads: thresh_bw removes no interference, thresh_slowdown takes the \
+                 cores of the workload that has most",
             ),
             Need::or(Signal::RequestStart, "hyperthread interference is not detected"),
             Need::or(Signal::UnreadDelay, "data that lies unread in sockets is no part of the queueing delay"),
@@ -136,9 +136,9 @@ impl Policy for Caladan {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let changed = self.tasks.meet(view, events, |spec| self.config.thresholds(&spec.name));
         self.cores.look(view, events, self.tasks.slots());
-        self.hyperthread.hear(view, events, &mut self.cores);
-        self.standing.hear(events);
-        self.bandwidth.hear(view, events, &self.tasks, &mut self.cores, plan);
+        self.hyperthread.handle(view, events, &mut self.cores);
+        self.standing.handle(events);
+        self.bandwidth.handle(view, events, &self.tasks, &mut self.cores, plan);
         if changed {
             self.note_provisioning(plan);
         }

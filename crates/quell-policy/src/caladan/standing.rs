@@ -31,7 +31,7 @@ pub(super) struct StandingOrders {
 
 impl StandingOrders {
     /// The host has forgotten the rules of a task that was attached or detached.
-    pub fn hear(&mut self, events: &[Event]) {
+    pub fn handle(&mut self, events: &[Event]) {
         for event in events {
             if let Event::Attached(id) | Event::Detached(id) = event
                 && let Some(given) = self.given.get_mut(id.index())

@@ -45,7 +45,7 @@ impl Scene {
         Scene { host, stack, notes: Vec::new() }
     }
 
-    /// A server that requests so many CPUs, with threads enough for all, and no request yet.
+    /// A server that requests this many CPUs, with threads enough for all, and no request yet.
     fn lc(&mut self, name: &str, guaranteed: u32, service: Nanos) -> WorkloadId {
         self.attach(WorkloadSpec::lc(name, cores(guaranteed)).serving(MOST, Arrivals::none(), service))
     }

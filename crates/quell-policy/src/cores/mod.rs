@@ -5,11 +5,11 @@
 mod occupancy;
 mod tasks;
 
-use quell_model::{Heeds, Key};
+use quell_model::{Key, Uses};
 
 pub(crate) use occupancy::Cores;
 pub(crate) use tasks::{Right, Task, Tasks, Thresholds, queueing_delay};
 
 /// The keys that they act on: guarantees, limits in whole cores, and, where the host supports it, a grace before a core
 /// is taken.
-pub(crate) const KEYS: &[Heeds] = &[Heeds::critical(Key::Cpus), Heeds::all(Key::Limit), Heeds::all(Key::Grace)];
+pub(crate) const KEYS: &[Uses] = &[Uses::critical(Key::Cpus), Uses::all(Key::Limit), Uses::all(Key::Grace)];

@@ -16,8 +16,8 @@ mod tsa;
 use std::fmt::Write;
 
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    RuleKind, Signal, Target, ThreadId, Verdict, View, Wake,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, RuleKind,
+    Signal, Target, ThreadId, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +98,7 @@ impl Dasec {
             RuleKind::Together,
             "weights are nice values or cgroup weights, wake-up latencies the kernel's slices, and each service has its share alone",
         )],
-        keys: &[Heeds::all(Key::Cpus)],
+        keys: &[Uses::all(Key::Cpus)],
         grants: false,
     };
 
@@ -114,7 +114,7 @@ impl Dasec {
         self.monitor.find(thread).map(|at| self.monitor.tasks[at].slice)
     }
 
-    fn hear(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
+    fn handle(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
         for event in events {
             let Event::Outcome(outcome) = event else { continue };
             if outcome.part != Part::Knobs {
@@ -124,13 +124,13 @@ impl Dasec {
             let tasks = &mut self.monitor.tasks;
             match &outcome.verdict {
                 Verdict::Applied(_) | Verdict::Pending(_) => {
-                    tasks.iter_mut().for_each(|task| task.told = task.asked);
+                    tasks.iter_mut().for_each(|task| task.sent = task.asked);
                     self.retry.worked();
                 }
                 // A thread is gone, and with it the plan: the rest follows with the next one.
-                Verdict::Vanished => tasks.iter_mut().for_each(|task| task.asked = task.told),
+                Verdict::Vanished => tasks.iter_mut().for_each(|task| task.asked = task.sent),
                 Verdict::Refused(why) => {
-                    tasks.iter_mut().for_each(|task| task.asked = task.told);
+                    tasks.iter_mut().for_each(|task| task.asked = task.sent);
                     self.retry.refused(now, why, plan);
                     if latencies {
                         self.no_latencies_until = now + WITHOUT_LATENCIES;
@@ -177,7 +177,7 @@ impl Dasec {
     }
 
     /// Names the threads that have become critical since the last period, and those that are no longer.
-    fn tell(&mut self, now: Nanos, plan: &mut Plan) {
+    fn note_critical(&mut self, now: Nanos, plan: &mut Plan) {
         for at in 0..self.monitor.tasks.len() {
             let task = &self.monitor.tasks[at];
             let is_critical = task.weight >= CRITICAL * START_WEIGHT;
@@ -220,8 +220,8 @@ impl Policy for Dasec {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        self.hear(view.now, events, plan);
-        if let Some(why) = self.together.hear(events) {
+        self.handle(view.now, events, plan);
+        if let Some(why) = self.together.handle(events) {
             let text = format!("the services do not hold their CPUs as one: {why}");
             plan.note(NoteKind::Warning, None, text);
         }
@@ -241,7 +241,7 @@ impl Policy for Dasec {
             self.allocator.allot(view, &mut self.monitor.tasks, &self.config);
             self.places.note(view, &pool, self.together.is());
             self.resolver.resolve(&self.places, &mut self.monitor.tasks, &self.config);
-            self.tell(view.now, plan);
+            self.note_critical(view.now, plan);
             let threads = self.monitor.tasks.len();
             if threads > 1 && pool.len() > 1 {
                 self.nothing_to_do.forget();

@@ -157,8 +157,8 @@ fn a_host_without_slices_still_gets_weights_and_nothing_is_half_set() {
         weights += usize::from(has(KnobKind::Weight) && !has(KnobKind::WakeUpLatency));
     }
     assert!(weights > 0, "{weights}");
-    let told = scene.task(0).told;
-    assert!(told.latency.is_none() && told.weight > 150, "{told:?}");
+    let sent = scene.task(0).sent;
+    assert!(sent.latency.is_none() && sent.weight > 150, "{sent:?}");
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub(super) struct Task {
     edges: (u32, u32),
     /// Since when it has been critical.
     pub critical_since: Option<Nanos>,
-    /// What the host has, and what it was told last.
-    pub told: Setting,
+    /// What the host has, and what it was sent last.
+    pub sent: Setting,
     pub asked: Setting,
     run_time: Nanos,
     happened: u64,
@@ -193,7 +193,7 @@ fn new(id: ThreadId, workload: WorkloadId, config: &DasecConfig) -> Task {
         bound: None,
         edges: (0, 0),
         critical_since: None,
-        told: Setting::NOTHING,
+        sent: Setting::NOTHING,
         asked: Setting::NOTHING,
         run_time: Nanos::MAX,
         happened: 0,

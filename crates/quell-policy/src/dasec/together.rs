@@ -25,7 +25,7 @@ impl Together {
     }
 
     /// Takes outcomes in. Returns why the host refused, if it may take another one.
-    pub fn hear(&mut self, events: &[Event]) -> Option<String> {
+    pub fn handle(&mut self, events: &[Event]) -> Option<String> {
         let (number, rules) = self.under_way?;
         let mut refused = None;
         for event in events {

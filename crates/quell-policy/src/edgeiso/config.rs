@@ -16,17 +16,17 @@ parameters! {
         /// Another isolator is taken after this number of looks in a row at which another resource is the most contended
         /// (§4.3.2: three).
         mismatches: u32 = 3, in 1..=1000, unit "times";
-        /// More active threads than so many a core are contention for the CPU (§4.3.1: twice the allocated cores).
+        /// More active threads than this many a core are contention for the CPU (§4.3.1: twice the allocated cores).
         threads_per_core: f64 = 2.0, in 0.1..=1000.0, unit "threads";
         /// How long each task is profiled alone (§4.3.3: two seconds).
         solo: Nanos = Nanos::from_secs(2), in Nanos::from_millis(10)..=Nanos::from_secs(60);
-        /// Several tasks are profiled in turn, so long at a time (§4.3: "fine-grained time slice"; the authors' code: 0.4 s).
+        /// Several tasks are profiled in turn, this long at a time (§4.3: "fine-grained time slice"; the authors' code: 0.4 s).
         slice: Nanos = Nanos::from_millis(400), in Nanos::from_millis(10)..=Nanos::from_secs(60);
         /// How often it looks for another phase (§4.3.1: "every one second").
         phase_interval: Nanos = Nanos::from_secs(1), in Nanos::from_millis(10)..=Nanos::from_secs(60);
         /// A resource whose use differs from the solo run by more than this part of it may be in another phase (§4.3.1: 1).
         phase_change: f64 = 1.0, in 0.01..=100.0;
-        /// So many times in a row it is another phase (§4.3.1: three times).
+        /// This many times in a row it is another phase (§4.3.1: three times).
         phase_strikes: u32 = 3, in 1..=1000, unit "times";
         /// A step of the cycle quota, as part of the CPUs of the most contentious task, and the least that it keeps (the
         /// authors' code: 10 % each).

@@ -38,7 +38,7 @@ impl Diffs {
         }
     }
 
-    /// Without counters memory is one resource: a reference takes so many times as long now as in the solo run.
+    /// Without counters memory is one resource: a reference takes this many times as long now as in the solo run.
     #[must_use]
     pub fn or_memory_slowdown(mut self, solo: Option<f64>, co_run: Option<f64>) -> Diffs {
         if self.llc.is_none() && self.mem_bw.is_none() {

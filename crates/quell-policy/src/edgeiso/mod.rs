@@ -24,8 +24,8 @@ mod verify;
 use quell_model::knob::Settling;
 use quell_model::trial::Finding;
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Refusal, Signal,
-    SignalSet, Verdict, View, Wake, WorkloadId,
+    CpuSet, Description, Event, Key, KnobKind, Nanos, Need, NoteKind, Part, Plan, Policy, Refusal, Signal, SignalSet,
+    Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +141,7 @@ impl EdgeIso {
             Need::or(KnobKind::GpuFrequencyKhz, "contention for memory is met by cores and quotas alone"),
         ],
         rules: &[],
-        keys: &[Heeds::critical(Key::Slo), Heeds::critical(Key::Pausable)],
+        keys: &[Uses::critical(Key::Slo), Uses::critical(Key::Pausable)],
         grants: false,
     };
 
@@ -204,7 +204,7 @@ impl EdgeIso {
     }
 
     /// Takes in the outcomes of knobs and solo runs.
-    fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
+    fn handle(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
         for event in events {
             match event {
                 Event::Detached(id) => {
@@ -421,7 +421,7 @@ impl Policy for EdgeIso {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let comes_or_goes = |event: &Event| matches!(event, Event::Attached(_) | Event::Detached(_));
         let other_pool = std::mem::replace(&mut self.pool, view.pool()) != view.pool();
-        self.hear(view, events, plan);
+        self.handle(view, events, plan);
         if other_pool || events.iter().any(comes_or_goes) {
             self.meet(view, plan);
         }

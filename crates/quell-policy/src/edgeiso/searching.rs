@@ -4,7 +4,7 @@ use quell_model::{Description, Event, Nanos, Plan, Policy, SignalSet, View, Wake
 
 use super::EdgeIso;
 
-/// The policy, told to search the aggressor of the first workload as soon as it can from a time on.
+/// The policy, made to search the aggressor of the first workload as soon as it can from a time on.
 #[derive(Clone, Debug)]
 pub struct Searching {
     /// The policy.

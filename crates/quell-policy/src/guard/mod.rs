@@ -22,8 +22,8 @@
 mod invariants;
 
 use quell_model::{
-    CpuCount, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
-    SchedClass, Signal, Target, ThreadId, Verdict, View, Wake, WorkloadId,
+    CpuCount, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
+    SchedClass, Signal, Target, ThreadId, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +167,7 @@ impl Guard {
             Need::or(KnobKind::IdleOnly, "best-effort work competes with demoted threads on equal terms"),
         ],
         rules: &[],
-        keys: &[Heeds::critical(Key::Cpus)],
+        keys: &[Uses::critical(Key::Cpus)],
         grants: false,
     };
 
@@ -358,7 +358,7 @@ impl Guard {
         }
     }
 
-    fn hear(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
+    fn handle(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
         for event in events {
             if let Event::ThreadLeft(_, id) = event
                 && let Ok(at) = self.threads.binary_search_by_key(id, |record| record.id)
@@ -383,7 +383,7 @@ impl Policy for Guard {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        self.hear(view.now, events, plan);
+        self.handle(view.now, events, plan);
         if self.retry.is_ahead(view.now) {
             return self.retry.wake();
         }

@@ -109,7 +109,7 @@ fn a_workload_beyond_its_guarantee_is_demoted_until_it_stays_within() {
     let plan = std::iter::repeat_with(&mut busy).take(20).find(|plan| !plan.knobs.is_empty()).unwrap();
     assert_eq!(plan.knobs, [set(Target::Workload(WorkloadId(0)), NORMAL)]);
     for _ in 0..200 {
-        assert!(busy().knobs.is_empty(), "it stays demoted as long as it uses more");
+        assert!(busy().knobs.is_empty(), "it remains demoted while it uses more");
     }
     let plan = std::iter::repeat_with(|| bench.pass(&[(0, 1, 5), (0, 2, 5), (1, 3, 8)]))
         .take(200)
@@ -150,7 +150,7 @@ fn waiting_is_no_running() {
     bench.pass(&[(0, 1, 0)]);
     for _ in 0..50 {
         bench.view.threads.run_delay[0] += Nanos::from_millis(20);
-        assert!(bench.pass(&[(0, 1, 0)]).knobs.is_empty(), "it waits behind somebody and never ran");
+        assert!(bench.pass(&[(0, 1, 0)]).knobs.is_empty(), "it waits behind another thread and never ran");
     }
 }
 

@@ -19,8 +19,8 @@ mod top;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
-    Policy, Refusal, Signal, Target, Verdict, View, Wake,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan, Policy,
+    Refusal, Signal, Target, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ impl Heracles {
             Need::or(KnobKind::MaxFrequencyKhz, "`frequency = true` has no effect"),
         ],
         rules: &[],
-        keys: &[Heeds::critical(Key::Slo)],
+        keys: &[Uses::critical(Key::Slo)],
         grants: false,
     };
 
@@ -301,7 +301,7 @@ impl Heracles {
     }
 
     /// A host without CAT or cpufreq refuses the whole plan: without them from then on.
-    fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
+    fn handle(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
         for event in events {
             if let Event::Outcome(Outcome { plan: number, part: Part::Knobs, verdict: Verdict::Refused(why) }) = event
                 && Some(*number) == self.hardware_plan
@@ -310,7 +310,7 @@ impl Heracles {
                 // Ways first, then frequencies.
                 if self.has_ways { self.has_ways = false } else { self.has_frequency = false }
             }
-            self.wanted.hear(view.now, event, plan);
+            self.wanted.handle(view.now, event, plan);
         }
     }
 }
@@ -343,7 +343,7 @@ impl Policy for Heracles {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        self.hear(view, events, plan);
+        self.handle(view, events, plan);
         // A service that comes later finds it off, whatever the one before allowed.
         if self.share.on && !view.owned().any(|(_, spec)| spec.is_lc()) {
             self.switch_off();

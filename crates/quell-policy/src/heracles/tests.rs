@@ -36,7 +36,7 @@ fn quick(form: Form) -> HeraclesConfig {
 
 #[test]
 fn best_effort_work_grows_while_there_is_slack() {
-    // Later it would have taken so many cores that the service's queue is endless: slack falls too late.
+    // Later it would have taken more cores than the service can spare, and its queue is endless: slack falls too late.
     let (host, stack) = after(6, 0.5, millis(100), quick(Form::Prose));
     let (cores, _) = stack.first().policy.best_effort().expect("it is on");
     assert!(cores >= 2, "{cores}");

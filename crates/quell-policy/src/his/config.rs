@@ -23,7 +23,7 @@ parameters! {
         outdated: Nanos = Nanos::from_secs(60), in Nanos::from_millis(100)..=Nanos::from_secs(24 * 3600);
         /// A resource whose use differs from the solo run by more than this part of it may be in another phase (§4.3.1: 1).
         phase_change: f64 = 1.0, in 0.01..=100.0;
-        /// So many times in a row it is another phase (§4.3.1: three times).
+        /// This many times in a row it is another phase (§4.3.1: three times).
         phase_strikes: u32 = 3, in 1..=1000, unit "times";
         /// Memory bandwidth is compared per CPU time, so that less load is not taken for contention (ours; the text
         /// compares it as it is).

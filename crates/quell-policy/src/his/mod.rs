@@ -17,8 +17,8 @@ mod migrate;
 pub mod place;
 
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NodeSet, NoteKind, Part, Plan,
-    Policy, Signal, SignalSet, Target, Verdict, View, Wake,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NodeSet, NoteKind, Part, Plan, Policy,
+    Signal, SignalSet, Target, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ impl His {
             Need::or(KnobKind::MemoryNodes, "memory does not follow a background to another socket"),
         ],
         rules: &[],
-        keys: &[Heeds::critical(Key::Cpus), Heeds::critical(Key::Pausable)],
+        keys: &[Uses::critical(Key::Cpus), Uses::critical(Key::Pausable)],
         grants: false,
     };
 
@@ -249,7 +249,7 @@ impl Policy for His {
         let changed = other_pool || events.iter().any(comes_or_goes);
         let is_solo = |event: &Event| matches!(event, Event::SoloBegan(_) | Event::SoloEnded(..));
         for group in &mut self.groups {
-            group.hear(view, events, plan);
+            group.handle(view, events, plan);
             if events.iter().any(is_solo) {
                 group.others_paused(view.now);
             }

@@ -47,7 +47,7 @@ impl Scene {
         self.host.attach(&WorkloadSpec { profile: Some(known(profile)), ..foreground }).unwrap()
     }
 
-    /// So many busy threads.
+    /// This many busy threads.
     fn background(&mut self, threads: u32, profile: &str) -> WorkloadId {
         let background = WorkloadSpec::be("background").busy(threads);
         self.host.attach(&WorkloadSpec { profile: Some(known(profile)), ..background }).unwrap()
@@ -320,17 +320,17 @@ fn a_search_is_a_trial_that_is_kept_where_it_helps_and_else_undone() {
         scene.foreground(front);
         scene.background(4, back);
         scene.run(Nanos::from_secs(60));
-        let told = &scene.trials;
+        let reported = &scene.trials;
         let ended = |trial: &&quell_model::Trial| matches!(trial.then, Then::Kept | Then::Undone);
-        assert!(told.iter().filter(ended).count() > 0, "{front}: {:?}", scene.notes);
-        for trial in told.iter().filter(ended) {
+        assert!(reported.iter().filter(ended).count() > 0, "{front}: {:?}", scene.notes);
+        for trial in reported.iter().filter(ended) {
             let is_kept = trial.then == Then::Kept;
             assert!(is_kept || trial.to == trial.from, "{trial:?}");
             let gives_back = trial.expected == 0.0;
             assert!(!is_kept || gives_back || trial.finding == Finding::Helped, "{trial:?}");
         }
-        let last = told.iter().rev().find(|trial| ended(trial)).unwrap();
-        let helped = told.iter().any(|trial| trial.finding == Finding::Helped);
+        let last = reported.iter().rev().find(|trial| ended(trial)).unwrap();
+        let helped = reported.iter().any(|trial| trial.finding == Finding::Helped);
         assert!(front != "memcached" || helped, "{last:?}");
     }
 }

@@ -13,7 +13,7 @@ use super::profile::{Solo, Usage};
 /// No threshold lies below this number of standard deviations of a solo run's looks (ours: 2.3 % of a normal distribution lie
 /// further below its mean).
 const DEVIATIONS: f64 = 2.0;
-/// Fewer looks tell no spread (ours).
+/// Fewer looks show no spread (ours).
 const FEWEST: u32 = 3;
 
 /// Values of which mean and spread are wanted.
@@ -114,7 +114,7 @@ impl Solo {
 /// Why what a fixed threshold would take for contention is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Excuse {
-    /// It moves so many bytes a second alone.
+    /// It moves this many bytes a second alone.
     FewBytes(f64),
     /// This resource's difference, and the spread of its looks alone.
     Spread(Resource, f64, f64),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const PAUSE: Nanos = Nanos::from_millis(30);
 /// Chance of a wrong name over all candidates together.
 const WRONG: f64 = 0.05;
-/// After so many rounds it is seen if one can be named; after the last of them none is. The chance is shared by them.
+/// After this many rounds it is checked whether one can be named; after the last of them none is. The chance is shared by them.
 const CHECKS: [u32; 3] = [10, 15, 20];
 /// A pause that changes the measure by less says nothing: neither for nor against.
 const LEAST: f64 = 0.01;
@@ -145,7 +145,7 @@ impl Signs {
     }
 }
 
-/// The chance that so many of these tosses or more are heads.
+/// The chance that this many of these tosses or more are heads.
 fn sign_test(heads: u32, tosses: u32) -> f64 {
     let mut chance = 0.0;
     let mut ways = 1.0;

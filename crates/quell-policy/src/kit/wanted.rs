@@ -8,7 +8,7 @@ use super::retry::Retry;
 /// A policy's wanted settings, against the host's present ones.
 ///
 /// A policy states all its settings ([`Wanted::want`]); those that the host does not have yet are written into the
-/// plan. It passes every event on ([`Wanted::hear`]), and states its settings again when that [is due](Wanted::is_due).
+/// plan. It passes every event on ([`Wanted::handle`]), and states its settings again when that [is due](Wanted::is_due).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The host's settings.
@@ -49,7 +49,7 @@ impl Wanted {
     }
 
     /// Takes in the outcome of a plan; a refusal is noted.
-    pub fn hear(&mut self, now: Nanos, event: &Event, plan: &mut Plan) {
+    pub fn handle(&mut self, now: Nanos, event: &Event, plan: &mut Plan) {
         match event {
             Event::Detached(id) => self.forget(*id),
             Event::Outcome(outcome) if outcome.part == Part::Knobs => {
@@ -101,7 +101,7 @@ mod tests {
         let mut plan = Plan { number, ..Plan::default() };
         wanted.want(all.to_vec(), &mut plan);
         let outcome = Event::Outcome(Outcome { plan: number, part: Part::Knobs, verdict });
-        wanted.hear(Nanos(number), &outcome, &mut Plan::default());
+        wanted.handle(Nanos(number), &outcome, &mut Plan::default());
         plan.knobs
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn a_workload_that_came_back_has_nothing_set() {
         let mut wanted = Wanted::default();
         turn(&mut wanted, 1, &[weight(0, 5)], Verdict::Applied(Nanos::ZERO));
-        wanted.hear(Nanos(2), &Event::Detached(WorkloadId(0)), &mut Plan::default());
+        wanted.handle(Nanos(2), &Event::Detached(WorkloadId(0)), &mut Plan::default());
         assert_eq!(turn(&mut wanted, 2, &[weight(0, 5)], Verdict::Applied(Nanos::ZERO)), [weight(0, 5)]);
     }
 }

@@ -35,7 +35,7 @@ pub fn reference() -> String {
     for policy in AnyPolicy::ALL {
         page += &format!("\n## `{}`\n\n{}. Source: {}.", policy.name, capital(policy.summary), policy.source);
         if policy.interval > Nanos::ZERO {
-            page += &format!(" It decides every `{}` unless told otherwise.", policy.interval.show());
+            page += &format!(" It decides every `{}` unless configured otherwise.", policy.interval.show());
         }
         let parameters = AnyPolicy::parameters(policy.name).unwrap_or_default();
         page += "\n\n";

@@ -19,8 +19,8 @@ mod tests;
 
 use quell_model::view::at;
 use quell_model::{
-    CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan,
-    Policy, Signal, Target, Verdict, View, Wake, WorkloadId,
+    CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Outcome, Part, Plan, Policy,
+    Signal, Target, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ parameters! {
         upsize_below: f64 = 0.05, in 0.0..=1.0;
         /// With more slack than this a workload may be downsized (`makeDecision`: 0.2).
         downsize_above: f64 = 0.2, in 0.0..=1.0;
-        /// A workload whose downsizing was taken back is left alone for so long (`REST`: 100 looks of 0.1 s).
+        /// A workload whose downsizing was taken back is left alone for this long (`REST`: 100 looks of 0.1 s).
         rest: Nanos = Nanos::from_secs(10), in Nanos::ZERO..=Nanos::from_secs(3600);
     }
     check(config) {
@@ -126,13 +126,13 @@ impl Parties {
     /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "parties",
-        summary: "divides cores and cache ways; whoever misses his latency gets one unit more, every 500 ms",
+        summary: "divides cores and cache ways; a service that misses its latency gets one unit more, every 500 ms",
         source: "Chen et al., ASPLOS 2019, and its published controller; caladan-osdi20 §7",
         interval: INTERVAL,
         signals: &[Need::or(Signal::Latency, "cores and ways stay divided evenly")],
         knobs: &[Need::must(KnobKind::Cpus), Need::or(KnobKind::CacheWays, "the cache is not divided")],
         rules: &[],
-        keys: &[Heeds::critical(Key::Slo)],
+        keys: &[Uses::critical(Key::Slo)],
         grants: false,
     };
 
@@ -282,7 +282,7 @@ impl Parties {
     }
 
     /// A host without CAT refuses ways. Where cores could not be divided, that is tried again in the next step.
-    fn hear(&mut self, events: &[Event]) {
+    fn handle(&mut self, events: &[Event]) {
         for event in events {
             let Event::Outcome(Outcome { plan, part: Part::Knobs, verdict: Verdict::Refused(_) }) = event else {
                 continue;
@@ -330,7 +330,7 @@ impl Policy for Parties {
             self.look.put_off(view.now + self.config.interval);
             return self.look.wake();
         }
-        self.hear(events);
+        self.handle(events);
         if self.look.is_due(view.now, self.config.interval) {
             if self.has_ways && self.ways_plan.is_none() {
                 self.write(Resource::Ways, view, plan);

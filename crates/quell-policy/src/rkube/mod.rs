@@ -13,8 +13,8 @@ mod invariants;
 mod place;
 
 use quell_model::{
-    CpuCount, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
-    Target, View, Wake, Workload,
+    CpuCount, CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Target, Uses, View, Wake, Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +66,7 @@ impl Rkube {
             Need::or(KnobKind::Partition, "unmanaged work may still run on reserved CPUs"),
         ],
         rules: &[],
-        keys: &[Heeds::all(Key::Cpus), Heeds::all(Key::Reservation)],
+        keys: &[Uses::all(Key::Cpus), Uses::all(Key::Reservation)],
         grants: false,
     };
 
@@ -152,7 +152,7 @@ impl Policy for Rkube {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        events.iter().for_each(|event| self.knobs.hear(view.now, event, plan));
+        events.iter().for_each(|event| self.knobs.handle(view.now, event, plan));
         let comes_or_goes = |event: &Event| {
             matches!(
                 event,

@@ -34,7 +34,7 @@ pub struct Classes {
     seen: Vec<Seen>,
     /// Time of the last look.
     at: Nanos,
-    /// Nothing was counted that tells memory-intensive work.
+    /// Nothing was counted that identifies memory-intensive work.
     pub is_blind: bool,
 }
 

@@ -19,8 +19,8 @@ mod invariants;
 mod place;
 
 use quell_model::{
-    BytesPerSecond, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
-    Policy, Signal, Target, View, Wake, WorkloadId,
+    BytesPerSecond, CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Signal, Target, Uses, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ impl SdcLocal {
         source: "SDC: dissertation, Seoul National University 2020, chapter 5 (Algorithm 5.2)",
         interval: INTERVAL,
         signals: &[
-            Need::or(Signal::BufferFullRate, "who is memory-intensive is told by memory bandwidth"),
+            Need::or(Signal::BufferFullRate, "memory-intensive work is recognised by its memory bandwidth"),
             Need::or(Signal::WorkloadBandwidth, "no work is found memory-intensive where full buffers are not counted"),
             Need::or(Signal::RunTime, "intensity counts by units, not by the CPU time that they had"),
             Need::or(Signal::ThreadCount, "a workload without a request is one unit, whatever its threads"),
@@ -126,7 +126,7 @@ impl SdcLocal {
         ],
         knobs: &[Need::must(KnobKind::Cpus)],
         rules: &[],
-        keys: &[Heeds::all(Key::Cpus)],
+        keys: &[Uses::all(Key::Cpus)],
         grants: false,
     };
 
@@ -190,10 +190,10 @@ impl SdcLocal {
             let (times, cores) = (self.classes.intensity(id), division.memory);
             let text = match now {
                 Some(Kind::Memory) => {
-                    format!("memory-intensive, {times:.1} times what divides: on {cores} cores with its like")
+                    format!("memory-intensive, {times:.1} times the threshold: on {cores} cores with its like")
                 }
                 Some(Kind::Other) if before.is_some() => {
-                    format!("no longer memory-intensive, {times:.2} times what divides: on the other cores")
+                    format!("no longer memory-intensive, {times:.2} times the threshold: on the other cores")
                 }
                 _ => continue,
             };
@@ -228,7 +228,7 @@ impl Policy for SdcLocal {
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         let mut is_new = false;
         for event in events {
-            self.knobs.hear(view.now, event, plan);
+            self.knobs.handle(view.now, event, plan);
             if let Event::Detached(id) = event {
                 self.classes.forget(*id);
             }

@@ -31,7 +31,7 @@ impl Unit {
     }
 }
 
-/// A workload has at most so many units.
+/// A workload has at most this many units.
 const MOST: u32 = 1024;
 
 /// All units, by workload; the buffer's memory is kept.
@@ -73,7 +73,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// Of so many cores of so many CPUs each, of which some are kept for others than services. Units are by workload.
+    /// Of this many cores of this many CPUs each, of which some are kept for others than services. Units are by workload.
     pub fn of(units: &[Unit], cores: usize, threads: usize, kept: usize) -> Division {
         let count = |kind: Kind| units.iter().filter(|unit| unit.kind == kind).count();
         let services = units.chunk_by(|a, b| a.workload == b.workload).filter(|own| own[0].kind == Kind::Service);

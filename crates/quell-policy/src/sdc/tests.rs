@@ -81,8 +81,11 @@ fn services_share_among_themselves_where_cores_run_out_and_it_is_said() {
     let mut policy = SdcLocal::new(SdcLocalConfig::default());
     let all = [("a", LC, 2, 0.0), ("b", LC, 2, 0.0), ("batch", BE, 1, 5.0)];
     let plan = step(&mut policy, &view(4, 15, &all), 1);
-    let told: Vec<_> = plan.notes.iter().filter(|note| note.kind == NoteKind::Refused).collect();
-    assert!(told.len() == 1 && told[0].text.contains("4 cores") && told[0].text.contains("3 are there"), "{told:?}");
+    let reported: Vec<_> = plan.notes.iter().filter(|note| note.kind == NoteKind::Refused).collect();
+    assert!(
+        reported.len() == 1 && reported[0].text.contains("4 cores") && reported[0].text.contains("3 are there"),
+        "{reported:?}"
+    );
     step(&mut policy, &view(4, 30, &all), 2);
     assert_eq!((cpus(&policy, 0), cpus(&policy, 1), cpus(&policy, 2)), ("0-1".into(), "0,2".into(), "3".into()));
 }

@@ -32,7 +32,7 @@ fn a_congested_task_gets_its_guarantee_a_core_a_check_and_not_more_from_others()
     let (mut host, lc, be) = machine(Topology::synthetic(1, 1, 8, 1), 3);
     let mut policy = Shenango::new(ShenangoConfig::default());
     run(&mut host, &mut policy, micros(100), |_, _| {});
-    assert_eq!(host.held(be).len(), 8, "what nobody else uses it bursts into");
+    assert_eq!(host.held(be).len(), 8, "what no one else uses it bursts into");
     host.send(lc, 8);
     let before = host.now();
     run(&mut host, &mut policy, micros(100), |host, _| {
@@ -87,7 +87,7 @@ fn view(holders: [Option<u32>; 8]) -> View {
     view
 }
 
-/// The first task's work has waited for so long, µs.
+/// The first task's work has waited for this long, µs.
 fn waiting(view: &mut View, micros: u64) {
     let now = view.now;
     view.workloads.queueing_delay = [micros, 0].map(|micros| Sample::exact(Nanos::from_micros(micros), now)).to_vec();

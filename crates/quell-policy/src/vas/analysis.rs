@@ -61,7 +61,7 @@ impl Analysis {
         if bounds.conforming.is_some_and(|bound| longest > bound) {
             return Err(VasError::Impossible {
                 least: longest,
-                why: "the tasks keep the CPU busy for so long at once",
+                why: "the tasks keep the CPU busy for this long at once",
             });
         }
         let Some(bound) = bounds.enforced else { return Ok(Analysis::least(busy, margin)) };

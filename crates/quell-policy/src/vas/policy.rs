@@ -1,8 +1,8 @@
 //! The policy: servers for every workload with a demand.
 
 use quell_model::{
-    CpuCount, CpuId, CpuSet, Description, Event, Heeds, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan,
-    Policy, Rule, RuleKind, Target, Verdict, View, Wake, WorkloadId,
+    CpuCount, CpuId, CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Plan, Policy,
+    Rule, RuleKind, Target, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ parameters! {
 const PRIORITY: u32 = 1;
 
 /// A workload that uses its budgets up is named this often at most.
-const TELL_EVERY: Nanos = Nanos::from_secs(60);
+const WARN_EVERY: Nanos = Nanos::from_secs(60);
 
 /// A server that the host was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Vas {
     arranged: Option<CpuSet>,
     retry: Retry,
     /// Time of the last note about each workload's exhausted budget.
-    told: Vec<(WorkloadId, Nanos)>,
+    warned: Vec<(WorkloadId, Nanos)>,
 }
 
 impl Vas {
@@ -74,7 +74,7 @@ impl Vas {
             before: None,
             arranged: None,
             retry: Retry::up_to(Wanted::LAST_RETRY),
-            told: Vec::new(),
+            warned: Vec::new(),
         }
     }
 
@@ -88,12 +88,12 @@ impl Vas {
         signals: &[],
         knobs: &[Need::must(KnobKind::Cpus)],
         rules: &[Need::must(RuleKind::Server)],
-        keys: &[Heeds::critical(Key::Demand), Heeds::critical(Key::Slo)],
+        keys: &[Uses::critical(Key::Demand), Uses::critical(Key::Slo)],
         grants: false,
     };
 
     /// Takes in events; returns the new workloads, or None if nothing is to be arranged.
-    fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Option<Vec<WorkloadId>> {
+    fn handle(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Option<Vec<WorkloadId>> {
         let (mut fresh, mut changed) = (Vec::new(), false);
         let (mut refused, mut worked) = (None, false);
         for event in events {
@@ -109,7 +109,7 @@ impl Vas {
                         servers.retain(|server| server.workload != *id);
                         bound.retain(|(other, _)| other != id);
                     }
-                    self.told.retain(|(other, _)| other != id);
+                    self.warned.retain(|(other, _)| other != id);
                     changed = true;
                 }
                 Event::Online(_) | Event::Offline(_) | Event::Allowed(_) => changed = true,
@@ -144,10 +144,10 @@ impl Vas {
         if !self.servers.iter().any(|server| server.workload == id && server.cpu == cpu) {
             return;
         }
-        match self.told.iter_mut().find(|(other, _)| *other == id) {
-            Some((_, at)) if now < *at + TELL_EVERY => return,
+        match self.warned.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, at)) if now < *at + WARN_EVERY => return,
             Some((_, at)) => *at = now,
-            None => self.told.push((id, now)),
+            None => self.warned.push((id, now)),
         }
         let text = format!(
             "its budget on CPU {cpu} was used up before the period's end, and it waits: it asks for more than its demand says; \
@@ -282,7 +282,7 @@ impl Policy for Vas {
     }
 
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
-        if let Some(fresh) = self.hear(view, events, plan) {
+        if let Some(fresh) = self.handle(view, events, plan) {
             self.arrange(view, &fresh, plan);
         }
         let mut left = view.pool();

@@ -168,13 +168,13 @@ fn who_asks_for_more_than_it_said_is_named_once_a_minute() {
     let mut scene = Scene::new();
     let events = [scene.attach(asking("a", r#"{"budget":"1ms","period":"4ms"}"#))];
     scene.step(&events);
-    let mut told = 0;
+    let mut warned = 0;
     for at in 0..500u64 {
         scene.view.now = Nanos::from_millis(200 * at);
         scene.step(&[Event::BudgetExhausted(WorkloadId(0), CpuId(0), Nanos::ZERO)]);
-        told += scene.notes(NoteKind::Warning).len();
+        warned += scene.notes(NoteKind::Warning).len();
     }
-    assert_eq!(told, 2);
+    assert_eq!(warned, 2);
     scene.step(&[Event::BudgetExhausted(WorkloadId(7), CpuId(0), Nanos::ZERO)]);
     assert!(scene.plan.notes.is_empty());
 }

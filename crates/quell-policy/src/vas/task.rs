@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_is_outside_the_model_is_refused_by_the_task() {
         for (tasks, says) in [
-            (&["0,1ms"][..], "'0,1ms' is no task: it has 2 of the three times"),
+            (&["0,1ms"][..], "'0,1ms' is not a task: it has 2 of the three times"),
             (&["0,1,4ms"], "add a unit"),
             (&["1,1ms,4ms"], "add a unit"),
             (&["0,1ms,4ms", "0,0,4ms"], "task 2 (0 ns, 0 ns, 4 ms): it has no work"),

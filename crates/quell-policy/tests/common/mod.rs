@@ -144,10 +144,10 @@ pub fn any_story(happenings: usize) -> impl Strategy<Value = Story> {
         .prop_map(|(topology, loads, happenings, seed)| Story { topology, loads, happenings, seed })
 }
 
-/// What a blind host does not tell: all but who there is, and who holds which CPU.
+/// What a blind host does not report: all but who there is, and who holds which CPU.
 fn withheld() -> SignalSet {
-    let told = SignalSet::of(&[Signal::Threads, Signal::CriticalThreads, Signal::Holder]);
-    SignalSet::of(Signal::ALL).difference(told)
+    let known = SignalSet::of(&[Signal::Threads, Signal::CriticalThreads, Signal::Holder]);
+    SignalSet::of(Signal::ALL).difference(known)
 }
 
 /// Makes it happen.
@@ -248,7 +248,7 @@ fn run<P: Policy>(
 }
 
 /// Runs a story with a policy; `seen` looks at every turn. Returns the host after a calm end.
-pub fn tell<P: Policy>(story: &Story, policy: P, mut seen: impl FnMut(&TestHost, &Stack<P>)) -> (TestHost, Stack<P>) {
+pub fn play<P: Policy>(story: &Story, policy: P, mut seen: impl FnMut(&TestHost, &Stack<P>)) -> (TestHost, Stack<P>) {
     let mut host = story.host(policy.describe().grants);
     let (step, own) = (interval(policy.describe()), policy.describe().interval);
     let mut stack = Stack::of_one(policy, host.view());

@@ -1,4 +1,4 @@
-//! Who cannot run because real-time threads have its CPUs is told by name, once.
+//! A thread that cannot run because real-time threads have its CPUs is reported by name, once.
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -7,7 +7,7 @@ use quell_model::Nanos;
 use super::Scx;
 use crate::{ScxError, Stuck};
 
-/// Whoever has waited for so long is told of.
+/// A thread that has waited for this long is reported.
 const STUCK_FOR: Nanos = Nanos::from_millis(1000);
 /// It is looked for so often.
 const LOOK_FOR_STUCK: Nanos = Nanos::from_millis(1000);
@@ -28,7 +28,7 @@ impl Scx {
         &self.hogs.stuck
     }
 
-    /// Now and then: only if a CPU has been away for so long is anybody looked for.
+    /// Now and then: only if a CPU has been away for this long is one looked for.
     pub(super) fn look_for_stuck(&mut self) -> Result<(), ScxError> {
         let now = quell_linux::now();
         if now < self.hogs.next_at {

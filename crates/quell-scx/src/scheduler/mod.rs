@@ -79,10 +79,10 @@ pub struct Scx {
     slots: Vec<Option<Box<Attached>>>,
     /// As of the last observation.
     seen: Seen,
-    told: Vec<Event>,
-    /// So long the next sleep lasts at most, if nothing wakes the loop.
+    reported: Vec<Event>,
+    /// This long the next sleep lasts at most, if nothing wakes the loop.
     patience: Nanos,
-    /// And so long if a queue waits that no rule serves; zero while there is none.
+    /// And this long if a queue waits that no rule serves; zero while there is none.
     queue_looks: Nanos,
     /// When it is looked next which cgroups the workloads have.
     cgroups_at: Nanos,
@@ -106,7 +106,7 @@ struct Seen {
     decided: (Option<Nanos>, Decisions),
     /// When it is looked next which thread is scheduled by cores, if one is.
     cookies_at: Nanos,
-    /// When a queue of best-effort work in line was told last.
+    /// When a queue of best-effort work in line was reported last.
     best_effort_at: Nanos,
 }
 
@@ -151,7 +151,7 @@ impl Scx {
                 cookies_at: Nanos::ZERO,
                 best_effort_at: Nanos::ZERO,
             },
-            told: Vec::new(),
+            reported: Vec::new(),
             patience: Nanos::ZERO,
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
@@ -199,7 +199,7 @@ impl fmt::Debug for Scx {
 }
 
 impl Scheduler for Scx {
-    fn tell(&self, found: &mut Capabilities) {
+    fn report(&self, found: &mut Capabilities) {
         *found = capabilities(std::mem::take(found));
     }
 
@@ -239,7 +239,7 @@ impl Scheduler for Scx {
 
     fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {
         self.fill(wanted, view);
-        self.hear(events);
+        self.collect(events);
     }
 
     fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {
@@ -275,7 +275,7 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     let sockets = if sockets::can_be_watched() {
         Support::Yes
     } else {
-        let why = "this kernel does not tell when data comes to sockets".to_owned();
+        let why = "this kernel does not report when data arrives at sockets".to_owned();
         Support::No { why, fix: "use Linux 6.3 or later".to_owned() }
     };
     can.signals.insert(Signal::UnreadDelay, sockets);

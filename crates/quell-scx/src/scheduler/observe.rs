@@ -93,7 +93,7 @@ impl Scx {
             if state.runs.load(Acquire) == NOBODY {
                 cpus.idle.insert(cpu);
             }
-            // A real-time thread has it: it is nobody's to hand out until that sleeps.
+            // A real-time thread has it: it cannot be handed out until that sleeps.
             if state.away.load(Acquire) != 0 {
                 cpus.away.insert(cpu);
             }
@@ -110,7 +110,7 @@ impl Scx {
         view.scope.pool = view.scope.pool.intersection(&self.topology.all());
     }
 
-    /// CPUs that were offline when the scheduler was loaded tell their place when they come.
+    /// CPUs that were offline when the scheduler was loaded report their place when they come.
     fn meet_cpus(&mut self, view: &View) {
         if Arc::ptr_eq(&self.topology, &view.topology) {
             return;
@@ -127,9 +127,9 @@ impl Scx {
     }
 
     /// What happened since the last time: CPUs that were yielded, queues that formed.
-    pub(super) fn hear(&mut self, events: &mut Vec<Event>) {
+    pub(super) fn collect(&mut self, events: &mut Vec<Event>) {
         let before = events.len();
-        events.append(&mut self.told);
+        events.append(&mut self.reported);
         for (cpu, before) in self.seen.yields.iter_mut().enumerate() {
             let id = CpuId(cpu as u32);
             let state = self.grant.cpu(id);
@@ -138,7 +138,7 @@ impl Scx {
                 events.push(Event::Yielded(id, WorkloadId(state.yielder.load(Relaxed))));
             }
         }
-        // A queue that formed and was served since the last time may be out: if it waits when it is in again, it is told then.
+        // A queue that formed and was served since the last time may be out: if it waits when it is in again, it is reported then.
         for id in self.grant.waiting().iter() {
             let Some(Some(attached)) = self.slots.get_mut(id.index()) else { continue };
             let state = &self.grant.shared().workload[id.index()];
@@ -148,8 +148,8 @@ impl Scx {
             }
         }
         self.hear_of_servers(events);
-        let told = |event: &Event| matches!(*event, Event::QueueFormed(id) if self.is_best_effort_in_line(id));
-        if events[before..].iter().any(told) {
+        let is_such = |event: &Event| matches!(*event, Event::QueueFormed(id) if self.is_best_effort_in_line(id));
+        if events[before..].iter().any(is_such) {
             self.seen.best_effort_at = quell_linux::now();
         }
     }

@@ -1,4 +1,4 @@
-//! Deferrable servers: asked for by rule, told of when their budgets are used up.
+//! Deferrable servers: asked for by rule, reported when their budgets are used up.
 
 use std::collections::BTreeMap;
 

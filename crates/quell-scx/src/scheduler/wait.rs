@@ -8,9 +8,9 @@ use quell_model::{Event, Nanos, Wake, WorkloadId};
 use super::{Poll, Scx};
 use crate::ScxError;
 
-/// What nobody tells of, such as a cgroup that came, is found at the latest after this time. The rules do not wait for it.
+/// What is not reported, such as a cgroup that came, is found at the latest after this time. The rules do not wait for it.
 const LONGEST: Nanos = Nanos(100_000_000);
-/// Queues of best-effort work in line are told so often: a CPU that is yielded goes to it without the loop, and programs whose
+/// Queues of best-effort work in line are reported this often: a CPU that is yielded goes to it without the loop, and programs whose
 /// threads wake each other up form thousands a second.
 const BEST_EFFORT_AGAIN: Nanos = Nanos(10_000_000);
 /// A sleep that takes longer than this in any case.
@@ -37,7 +37,7 @@ impl Scx {
         }
     }
 
-    /// A queue that no rule serves may have been too short to act on, and it is not told of again: it is looked at when the
+    /// A queue that no rule serves may have been too short to act on, and it is not reported again: it is looked at when the
     /// policy asks for it, and as long as it stays after twice as long each time. None: there is no such queue.
     fn until_the_queue_is_looked_at_again(&mut self, asked: Nanos) -> Option<Nanos> {
         let waits = self.grant.waits_for_the_loop();
@@ -46,21 +46,21 @@ impl Scx {
         waits.then_some(self.queue_looks)
     }
 
-    /// Sleeps until the scheduler tells something. What happened before it listened ends the sleep at once.
+    /// Sleeps until the scheduler reports something. What happened before it listened ends the sleep at once.
     fn sleep(&mut self, at_most: Nanos) -> Result<(), ScxError> {
         let calm = (self.seen.best_effort_at + BEST_EFFORT_AGAIN) - quell_linux::now();
         let is_calm = calm > Nanos::ZERO;
         let yields = self.grant.listen(is_calm);
-        let mut told = std::mem::take(&mut self.told);
-        self.hear(&mut told);
-        self.told = told;
+        let mut reported = std::mem::take(&mut self.reported);
+        self.collect(&mut reported);
+        self.reported = reported;
         let wakes = |event: &Event| match *event {
             Event::Yielded(..) => yields,
             Event::QueueFormed(id) => !is_calm || !self.is_best_effort_in_line(id),
             _ => true,
         };
         let at_most = if is_calm { at_most.min(calm) } else { at_most };
-        let waited = match self.has_to_fetch() || self.told.iter().any(wakes) {
+        let waited = match self.has_to_fetch() || self.reported.iter().any(wakes) {
             true => Ok(()),
             false => self.grant.wait_for_news(Duration::from_nanos(at_most.0)),
         };

@@ -12,7 +12,7 @@ use crate::ScxError;
 /// A cgroup that was removed and made again, as a service's is when it starts anew, is found within this time.
 const LOOK_FOR_CGROUPS: Nanos = Nanos::from_millis(100);
 
-/// And no more often than that it takes one in so many of a CPU's time.
+/// And no more often than that it takes one in this many of a CPU's time.
 const LOOKS_SHARE: u64 = 50;
 
 /// A workload in its slot.
@@ -29,7 +29,7 @@ impl Scx {
     pub(super) fn enter(&mut self, id: WorkloadId, spec: Workload) -> Result<(), ScxError> {
         let cgroups = self.cgroups(&spec)?;
         if let Err(error) = self.grant.attach(id, &spec, &cgroups) {
-            // It got no place, or half of one: then it is no workload at all.
+            // It got no place, or half of one: then it is not a workload at all.
             let _ = self.grant.detach(id, &cgroups);
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! What policies are told of threads, held against the kernel's own tracepoints.
+//! What is reported of threads to policies, held against the kernel's own tracepoints.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI32;
@@ -12,9 +12,9 @@ use quell_scx::{Parts, ScxOptions};
 use crate::recorded::{Recorded, Recording};
 use crate::support::*;
 
-/// So many of 1,000 may a time differ by …
+/// This many of 1,000 may a time differ by …
 const OF_1000: u64 = 10;
-/// … and so much a turn: the kernel counts times from where a CPU begins to choose, the tracepoint tells when it has chosen. That
+/// … and so much a turn: the kernel counts times from where a CPU begins to choose, the tracepoint reports when it has chosen. That
 /// is 7,000 instructions at most, 250 a microsecond.
 const CHOICE_US: u64 = 28;
 
@@ -34,12 +34,12 @@ fn open_pipes() {
     }
 }
 
-fn tell(end: usize) {
+fn signal(end: usize) {
     // SAFETY: a byte on the stack.
     unsafe { libc::write(PIPES[end].load(Relaxed), [1u8].as_ptr().cast(), 1) };
 }
 
-fn hear(end: usize) {
+fn await_signal(end: usize) {
     let mut byte = [0u8];
     // SAFETY: a byte on the stack.
     unsafe { libc::read(PIPES[end].load(Relaxed), byte.as_mut_ptr().cast(), 1) };
@@ -73,17 +73,17 @@ fn sleeps() {
 fn asks() {
     loop {
         nap(3000);
-        tell(1);
-        hear(2);
+        signal(1);
+        await_signal(2);
         work(1000);
     }
 }
 
 fn answers() {
     loop {
-        hear(0);
+        await_signal(0);
         work(700);
-        tell(3);
+        signal(3);
     }
 }
 
@@ -140,8 +140,8 @@ fn await_stop(thread: &Child) {
     panic!("{} does not stop", thread.0);
 }
 
-fn is_near(said: u64, told: u64, turns: u64) -> bool {
-    said.abs_diff(told) <= told * OF_1000 / 1000 + turns * CHOICE_US
+fn is_near(said: u64, reported: u64, turns: u64) -> bool {
+    said.abs_diff(reported) <= reported * OF_1000 / 1000 + turns * CHOICE_US
 }
 
 /// Has the threads run for some seconds, and holds what the host says of them against the tracepoints.
@@ -172,18 +172,20 @@ fn hold(
     let mut wrong = Vec::new();
     let mut of_workload = vec![[0; 2]; ids.len()];
     for (at, thread) in threads.iter().enumerate() {
-        let (tid, told) = (thread.0, &recorded.threads[&thread.0]);
+        let (tid, reported) = (thread.0, &recorded.threads[&thread.0]);
         let said: Vec<u64> =
             after.threads[&tid].iter().zip(before.threads[&tid]).map(|(after, before)| after - before).collect();
-        println!("{tid}: said {said:?}, told {told:?}");
+        println!("{tid}: said {said:?}, reported {reported:?}");
         let [run, turns] = &mut of_workload[of(at)];
-        (*run, *turns) = (*run + told.run, *turns + told.turns);
-        let delays = [told.delay, told.delay + told.slept_moved];
-        if !is_near(said[0], told.run, told.turns) || delays.iter().all(|&delay| !is_near(said[1], delay, told.turns)) {
-            wrong.push(format!("times of {tid}: {said:?}, {told:?}"));
+        (*run, *turns) = (*run + reported.run, *turns + reported.turns);
+        let delays = [reported.delay, reported.delay + reported.slept_moved];
+        if !is_near(said[0], reported.run, reported.turns)
+            || delays.iter().all(|&delay| !is_near(said[1], delay, reported.turns))
+        {
+            wrong.push(format!("times of {tid}: {said:?}, {reported:?}"));
         }
-        if said[2] != told.preemptions || !(told.late[0]..=told.late[1]).contains(&said[3]) {
-            wrong.push(format!("counts of {tid}: {said:?}, {told:?}"));
+        if said[2] != reported.preemptions || !(reported.late[0]..=reported.late[1]).contains(&said[3]) {
+            wrong.push(format!("counts of {tid}: {said:?}, {reported:?}"));
         }
     }
     let since = |(edge, count): (&(i32, i32), &u64)| (*edge, count - before.wake_ups.get(edge).unwrap_or(&0));
@@ -192,16 +194,17 @@ fn hold(
     if woke != recorded.wake_ups {
         wrong.push(format!("wake-ups: {woke:?}, {:?}", recorded.wake_ups));
     }
-    for (at, [told, turns]) in of_workload.into_iter().enumerate() {
+    for (at, [reported, turns]) in of_workload.into_iter().enumerate() {
         let said = after.run_time[at] - before.run_time[at];
-        println!("workload {at}: said {said}, told {told}");
-        if !is_near(said, told, turns) {
-            wrong.push(format!("run time of workload {at}: {said}, {told}"));
+        println!("workload {at}: said {said}, reported {reported}");
+        if !is_near(said, reported, turns) {
+            wrong.push(format!("run time of workload {at}: {said}, {reported}"));
         }
     }
-    let told = recorded.threads.values();
-    let [preempted, late] = told.fold([0; 2], |sum, told| [sum[0] + told.preemptions, sum[1] + told.late[0]]);
-    assert!(preempted > 100 && late > 0 && woke.len() > 2, "{preempted}, {late}: this tells of something");
+    let reported = recorded.threads.values();
+    let [preempted, late] =
+        reported.fold([0; 2], |sum, reported| [sum[0] + reported.preemptions, sum[1] + reported.late[0]]);
+    assert!(preempted > 100 && late > 0 && woke.len() > 2, "{preempted}, {late}: this shows something");
     (recorded, wrong)
 }
 
@@ -249,10 +252,10 @@ lab_tests! {
             let (recorded, wrong) = hold(&mut machine.host, &ids, &threads, workload_of);
             let after = machine.scx().grant().decisions();
             let said = after.overtaken - before.overtaken;
-            let told = recorded.takeovers.iter().filter(|taken| taken.after_us < AT_ONCE_US).count() as u64;
-            println!("overtaken: said {said}, told {told}");
+            let reported = recorded.takeovers.iter().filter(|taken| taken.after_us < AT_ONCE_US).count() as u64;
+            println!("overtaken: said {said}, reported {reported}");
             // A slice that ends, or a yield, just when another thread wakes up looks the same.
-            assert!(told > 50 && said <= told && (told - said) * 8 < told, "overtaken: said {said}, told {told}");
+            assert!(reported > 50 && said <= reported && (reported - said) * 8 < reported, "overtaken: said {said}, reported {reported}");
             assert!(wrong.is_empty(), "{wrong:#?}");
 
             let be = Group::new("be");
@@ -269,11 +272,11 @@ lab_tests! {
             await_stop(comes);
             let recorded = recording.end(&[comes.0, work[0].0, work[1].0]);
             let said = machine.scx().grant().decisions().preempted - before;
-            let told = recorded.takeovers.iter().filter(|taken| taken.to == comes.0 && taken.from != comes.0).count();
-            println!("taken: said {said}, told {told}");
+            let reported = recorded.takeovers.iter().filter(|taken| taken.to == comes.0 && taken.from != comes.0).count();
+            println!("taken: said {said}, reported {reported}");
             // The system may have its turn on a CPU that best-effort work holds.
-            let more = said.checked_sub(told as u64);
-            assert!(told > 30 && more.is_some_and(|more| more * 10 < said), "CPUs taken: said {said}, told {told}");
+            let more = said.checked_sub(reported as u64);
+            assert!(reported > 30 && more.is_some_and(|more| more * 10 < said), "CPUs taken: said {said}, reported {reported}");
             machine.scx().grant().check().unwrap();
         }
     }

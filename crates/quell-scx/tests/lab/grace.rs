@@ -1,4 +1,4 @@
-//! A thread that is told before it loses its CPU.
+//! A thread that is notified before it loses its CPU.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
@@ -10,12 +10,12 @@ use quell_scx::{ScxOptions, Slices};
 
 use crate::support::*;
 
-/// Much longer than a configuration allows, so that it can be told from everything else that takes its time here.
+/// Much longer than a configuration allows, so that it can be notified from everything else that takes its time here.
 const GRACE: Nanos = Nanos::from_millis(20);
 
 /// What the children count, in memory that they share with the test.
 struct Counts {
-    told: AtomicU32,
+    notified: AtomicU32,
     woke: AtomicU32,
 }
 
@@ -35,11 +35,11 @@ fn share_counts() {
 }
 
 extern "C" fn count_it(_: i32) {
-    counts().told.fetch_add(1, Relaxed);
+    counts().notified.fetch_add(1, Relaxed);
 }
 
 extern "C" fn yield_at_once(_: i32) {
-    counts().told.fetch_add(1, Relaxed);
+    counts().notified.fetch_add(1, Relaxed);
     // SAFETY: no arguments.
     unsafe { libc::sched_yield() };
 }
@@ -60,7 +60,7 @@ fn wake_often() {
     }
 }
 
-/// How often the spinning thread was told, and how often the critical one woke up, in a second on CPU 1.
+/// How often the spinning thread was notified, and how often the critical one woke up, in a second on CPU 1.
 fn in_a_second(grace: Option<Grace>, work: fn()) -> (u32, u32) {
     let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
     // A grace ends with the slice, if that ends before.
@@ -79,9 +79,9 @@ fn in_a_second(grace: Option<Grace>, work: fn()) -> (u32, u32) {
     let _critical = Child::run(Some(&lc_group), Some(1), wake_often);
     pass(300);
     let of = |count: &AtomicU32| count.load(Relaxed);
-    let (told, woke) = (of(&counts().told), of(&counts().woke));
+    let (notified, woke) = (of(&counts().notified), of(&counts().woke));
     pass(1000);
-    let during = (of(&counts().told) - told, of(&counts().woke) - woke);
+    let during = (of(&counts().notified) - notified, of(&counts().woke) - woke);
     machine.scx().grant().check().unwrap();
     println!("{grace:?}: {during:?}");
     during
@@ -99,17 +99,17 @@ lab_tests! {
             share_counts();
             let _first = RealTime::begin();
             let asked = Some(Grace { signal: GraceSignal::Usr1, time: GRACE });
-            let (told, woke) = in_a_second(None, || spin_with(count_it));
-            assert_eq!(told, 0, "nobody asked");
+            let (notified, woke) = in_a_second(None, || spin_with(count_it));
+            assert_eq!(notified, 0, "no one asked");
             let at_once = woke;
-            let (told, woke) = in_a_second(asked, || spin_with(count_it));
-            assert!(woke > 0 && told.abs_diff(woke) <= woke / 4, "one signal a wake-up: {told}, {woke}");
+            let (notified, woke) = in_a_second(asked, || spin_with(count_it));
+            assert!(woke > 0 && notified.abs_diff(woke) <= woke / 4, "one signal a wake-up: {notified}, {woke}");
             assert!(woke <= 1000 / 20, "each waits until the grace is over: {woke}");
             assert!(at_once > 2 * woke, "the CPU was the critical thread's at once: {at_once}, then {woke}");
             let waited = woke;
-            let (told, woke) = in_a_second(asked, || spin_with(yield_at_once));
-            assert!(told.abs_diff(woke) <= woke / 4, "one signal a wake-up: {told}, {woke}");
-            assert!(woke > 2 * waited, "it yields, nobody waits: {woke}, before {waited}");
+            let (notified, woke) = in_a_second(asked, || spin_with(yield_at_once));
+            assert!(notified.abs_diff(woke) <= woke / 4, "one signal a wake-up: {notified}, {woke}");
+            assert!(woke > 2 * waited, "it yields, no one waits: {woke}, before {waited}");
         }
     }
 }

@@ -24,7 +24,7 @@ fn spin_with_much_memory() {
 
 const PERIOD: Nanos = Nanos::from_millis(10);
 
-/// Until so long after the next period begins.
+/// Until this long after the next period begins.
 fn sleep_until_next(offset: Nanos) {
     let next = Nanos((monotonic().0 / PERIOD.0 + 1) * PERIOD.0) + offset;
     std::thread::sleep((next - monotonic()).into());

@@ -45,14 +45,14 @@ lab_tests! {
             let now = monotonic;
             // This test's own thread, too, is one that others wait behind.
             let is_stuck = |machine: &Machine| machine.scx().grant().stuck(now()).unwrap().iter().any(|stuck| stuck.tid == pinned.0 as u32);
-            assert!(!is_stuck(&machine), "nobody hogs its CPU yet");
+            assert!(!is_stuck(&machine), "no one hogs its CPU yet");
             let hog = Child::run(None, Some(1), hog_for_4_s);
             pass(1500);
             let before = free.ran();
             let stuck = machine.scx().grant().stuck(now() - Nanos::from_millis(500)).unwrap();
             println!("{stuck:?}");
             machine.observe();
-            let told = machine.scx().stuck().to_vec();
+            let reported = machine.scx().stuck().to_vec();
             let movable = |stuck: &&quell_scx::Stuck| stuck.name.starts_with("kworker/u");
             assert_eq!(stuck.iter().find(movable), None, "it was put behind the hog, though it may run elsewhere");
             pass(1000);
@@ -67,7 +67,7 @@ lab_tests! {
                 assert_eq!((victim.name.as_str(), victim.cpu.0), ("victim", 1));
                 assert_eq!((victim.behind.name.as_str(), victim.behind.tid), ("greedy", hog.0 as u32));
                 assert!(now() - victim.since > Nanos::from_millis(500), "{victim:?}");
-                assert!(told.iter().any(|stuck| (stuck.tid, stuck.behind.tid) == (victim.tid, hog.0 as u32)), "{told:?}");
+                assert!(reported.iter().any(|stuck| (stuck.tid, stuck.behind.tid) == (victim.tid, hog.0 as u32)), "{reported:?}");
             }
             assert!(stuck.iter().all(|stuck| stuck.tid != free.0 as u32), "{stuck:?}");
             pass(3000);

@@ -76,7 +76,7 @@ fn children(side: usize, group: Option<&Group>, parked: bool) -> Vec<Child> {
         .collect()
 }
 
-/// How long it took until so many of this side had run since then; the test looks again and again.
+/// How long it took until this many of this side had run since then; the test looks again and again.
 fn until_run(side: usize, count: usize, since: u64) -> Duration {
     loop {
         let ran = spinners()[side].iter().filter(|spinner| spinner.ran.load(Acquire) > since).count();
@@ -103,7 +103,7 @@ fn medians(mut rounds: Vec<(Duration, Duration)>) -> Cost {
     Cost { work, latency: rounds[middle].1 }
 }
 
-/// Moves so many CPUs between the workloads and back, by grants.
+/// Moves this many CPUs between the workloads and back, by grants.
 fn by_grants(machine: &mut Machine, sides: [quell_model::WorkloadId; 2], count: usize) -> Cost {
     let mut move_to = |side: usize| {
         let grant = |at: usize| GrantCommand::Grant(CpuId(at as u32 + 1), sides[side]);

@@ -10,7 +10,7 @@ use quell_scx::{Parts, ScxError, ScxOptions};
 const MOST: u64 = 300_000;
 
 pub fn load_all(parts: Parts) {
-    // Debian's real-time kernels; their reason is told, and nothing is loaded.
+    // Debian's real-time kernels; their reason is reported, and nothing is loaded.
     if std::fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|text| text.contains("PREEMPT_RT")) {
         let refused = quell_scx::ready().unwrap_err();
         println!("{refused}");

@@ -1,4 +1,4 @@
-//! Switches and wake-ups as the kernel's tracepoints tell them, read from tracefs as text: a second source for what
+//! Switches and wake-ups as the kernel's tracepoints report them, read from tracefs as text: a second source for what
 //! counters say.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Recording {
         let header = text.lines().find_map(|line| line.strip_prefix("# entries-in-buffer/entries-written: "));
         let (kept, written) = header.and_then(|numbers| numbers.split_once('/')).unwrap();
         assert_eq!(Some(kept), written.split_whitespace().next(), "events were lost");
-        let threads = threads.iter().map(|&tid| (tid, Told::default())).collect();
+        let threads = threads.iter().map(|&tid| (tid, Account::default())).collect();
         let mut recorded = Recorded { threads, ..Recorded::default() };
         text.lines().filter(|line| !line.starts_with('#')).for_each(|line| recorded.read(line));
         recorded
@@ -54,9 +54,9 @@ impl Drop for Recording {
     }
 }
 
-/// What the text tells of one thread; times in µs.
+/// What the text reports of one thread; times in µs.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Account {
     pub run: u64,
     pub delay: u64,
     /// Times that it got a CPU.
@@ -65,7 +65,7 @@ pub struct Told {
     pub preemptions: u64,
     /// Late starts: those that are, and those that may be.
     pub late: [u64; 2],
-    /// For so long it slept after it had been moved to another CPU's queue asleep. EEVDF leaves a thread that sleeps in its queue
+    /// It slept for this long after it had been moved to another CPU's queue asleep. EEVDF leaves a thread that sleeps in its queue
     /// for a while; if it is moved meanwhile, the kernel's schedstat takes it for one that waits.
     pub slept_moved: u64,
     moved_at: Option<u64>,
@@ -90,14 +90,14 @@ enum Now {
 pub struct Takeover {
     pub from: i32,
     pub to: i32,
-    /// For so long had the other waited.
+    /// For this long had the other waited.
     pub after_us: u64,
 }
 
-/// What the text tells.
+/// What the text reports.
 #[derive(Default)]
 pub struct Recorded {
-    pub threads: BTreeMap<i32, Told>,
+    pub threads: BTreeMap<i32, Account>,
     /// Wake-ups outside of interrupts by waker, 0: a thread that is not watched, and woken thread.
     pub wake_ups: BTreeMap<(i32, i32), u64>,
     /// Those in interrupts.
@@ -138,14 +138,14 @@ impl Recorded {
     }
 
     fn moves(&mut self, at: u64, moved: i32) {
-        if let Some(told @ Told { now: Now::Asleep, is_waking: false, .. }) = self.threads.get_mut(&moved) {
-            told.moved_at.get_or_insert(at);
+        if let Some(account @ Account { now: Now::Asleep, is_waking: false, .. }) = self.threads.get_mut(&moved) {
+            account.moved_at.get_or_insert(at);
         }
     }
 
     fn is_waking(&mut self, waker: i32, in_interrupt: bool, woken: i32) {
-        let Some(told) = self.threads.get_mut(&woken) else { return };
-        told.is_waking = true;
+        let Some(account) = self.threads.get_mut(&woken) else { return };
+        account.is_waking = true;
         if in_interrupt {
             self.from_interrupts += 1;
         } else {
@@ -156,9 +156,9 @@ impl Recorded {
 
     fn wakes(&mut self, at: u64, woken: i32) {
         // One that did not leave its CPU yet just goes on.
-        if let Some(told @ Told { now: Now::Asleep, .. }) = self.threads.get_mut(&woken) {
-            told.slept_moved += told.moved_at.take().map_or(0, |moved| at - moved);
-            told.now = Now::Waits { since: at, woken: true };
+        if let Some(account @ Account { now: Now::Asleep, .. }) = self.threads.get_mut(&woken) {
+            account.slept_moved += account.moved_at.take().map_or(0, |moved| at - moved);
+            account.now = Now::Waits { since: at, woken: true };
         }
     }
 
@@ -166,27 +166,27 @@ impl Recorded {
         let (from, to) = (tid(fields, " prev_pid="), tid(fields, " next_pid="));
         let runnable = field(fields, " prev_state=").starts_with('R');
         let mut taken = None;
-        if let Some(told) = self.threads.get_mut(&to) {
+        if let Some(account) = self.threads.get_mut(&to) {
             let late = LATE_START.0 / 1000;
-            if let Now::Waits { since, woken } = told.now {
+            if let Now::Waits { since, woken } = account.now {
                 let waited = at - since;
-                told.delay += waited;
+                account.delay += waited;
                 if woken {
                     taken = Some(waited);
-                    told.late[0] += u64::from(waited > late + UNSURE_US);
-                    told.late[1] += u64::from(waited + UNSURE_US > late);
+                    account.late[0] += u64::from(waited > late + UNSURE_US);
+                    account.late[1] += u64::from(waited + UNSURE_US > late);
                 }
             }
-            told.turns += 1;
-            told.is_waking = false;
-            told.now = Now::Runs { since: at };
+            account.turns += 1;
+            account.is_waking = false;
+            account.now = Now::Runs { since: at };
         }
-        let Some(told) = self.threads.get_mut(&from) else { return };
-        if let Now::Runs { since } = told.now {
-            told.run += at - since;
+        let Some(account) = self.threads.get_mut(&from) else { return };
+        if let Now::Runs { since } = account.now {
+            account.run += at - since;
         }
-        told.preemptions += u64::from(runnable);
-        told.now = if runnable { Now::Waits { since: at, woken: false } } else { Now::Asleep };
+        account.preemptions += u64::from(runnable);
+        account.now = if runnable { Now::Waits { since: at, woken: false } } else { Now::Asleep };
         if let Some(after_us) = taken.filter(|_| runnable) {
             self.takeovers.push(Takeover { from, to, after_us });
         }

@@ -242,7 +242,7 @@ lab_tests! {
                 machine.observe();
                 let (more, longest) = exhausted(&machine);
                 (times, overrun) = (times + more, overrun.max(longest));
-                // Looks, too, and hears of what happened meanwhile.
+                // Looks, too, and learns of what happened meanwhile.
                 machine.apply(&[rule], &[]);
                 let (more, longest) = exhausted(&machine);
                 (times, overrun) = (times + more, overrun.max(longest));
@@ -254,7 +254,7 @@ lab_tests! {
             println!("{ran:?} thousandths, {times} periods in {} ms, overrun {overrun}", span / 1_000_000);
             assert!((294..=306).contains(&served), "{served} is not within 2 % of 300");
             assert!(rest > 660, "{rest}");
-            assert!(times >= span / 10_000_000 - 2, "{times}: each period is told of");
+            assert!(times >= span / 10_000_000 - 2, "{times}: each period is reported");
             assert!(overrun > Nanos::ZERO && overrun <= Nanos::from_micros(50), "{overrun}");
             assert!(ran[2..].iter().all(|one| *one > 200), "{ran:?}");
             machine.scx().grant().check().unwrap();

@@ -1,4 +1,4 @@
-//! The age of data that nobody has read.
+//! The age of data that no one has read.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -45,7 +45,7 @@ fn serve() {
     while let Some(byte) = read(first) {
         match byte {
             READ_SECOND => _ = read(second),
-            // SAFETY: a descriptor of this process that nobody else uses.
+            // SAFETY: a descriptor of this process that no one else uses.
             CLOSE_SECOND => _ = unsafe { libc::close(second) },
             _ => {}
         }
@@ -67,7 +67,7 @@ fn ask(first: &mut TcpStream, what: u8) {
     first.read_exact(&mut [0]).unwrap();
 }
 
-/// It reads nothing until it is told to go on.
+/// It reads nothing until it is asked to go on.
 fn stop(server: &Child) {
     server.signal(libc::SIGSTOP);
     // SAFETY: a child of ours, of which nothing is asked but whether it stopped.
@@ -98,7 +98,7 @@ lab_tests! {
             let mut clients = connect();
             let server = Child::run(Some(&lc_group), Some(1), serve);
             for end in &ENDS {
-                // SAFETY: a descriptor of this process that nobody else uses; the server has its own.
+                // SAFETY: a descriptor of this process that no one else uses; the server has its own.
                 unsafe { libc::close(end.load(Relaxed)) };
             }
             let [first, second, third] = &mut clients;
@@ -121,7 +121,7 @@ lab_tests! {
             let left = send(second, NOTHING);
             pass(100);
             let seen = age(&mut machine, lc);
-            assert!(is_since(left, seen), "{seen:?}, what nobody reads sent at {left:?}");
+            assert!(is_since(left, seen), "{seen:?}, what no one reads sent at {left:?}");
             let later = send(second, NOTHING);
             ask(first, READ_SECOND);
             pass(100);
@@ -146,7 +146,7 @@ lab_tests! {
             let mut pairs: Vec<(TcpStream, TcpStream)> = (0..70)
                 .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap().0))
                 .collect();
-            // Whoever reads is the workload: this thread is, for a moment.
+            // The reader is the workload: this thread is, for a moment.
             lc_group.add(std::process::id() as i32);
             for (client, server) in &mut pairs {
                 send(client, NOTHING);

@@ -16,7 +16,7 @@ use quell_model::{
 };
 use quell_scx::{Scx, ScxOptions, Verified};
 
-/// A lab of so many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
+/// A lab of this many CPUs, with the kernel that QUELL_TEST_KERNEL names, or the lab's first choice.
 pub fn guest(cpus: u32) -> quell_guest::Machine {
     let kernel = std::env::var("QUELL_TEST_KERNEL").ok();
     quell_guest::Machine { cpus, kernel, ..quell_guest::Machine::packed(Vec::new()) }
@@ -131,7 +131,7 @@ impl Machine {
         self.host.attach(workload).unwrap()
     }
 
-    /// The cgroups "lc", guaranteed one CPU and limited to so many, and "be", next in line for both.
+    /// The cgroups "lc", guaranteed one CPU and limited to this many, and "be", next in line for both.
     pub fn attach_pair(&mut self, limit: u32) -> (WorkloadId, WorkloadId) {
         let lc = self.attach("lc", Class::LatencyCritical);
         let be = self.attach("be", Class::BestEffort);
@@ -182,7 +182,7 @@ impl Machine {
         &self.view
     }
 
-    /// Does the workload hold one of the two CPUs, within a second? For moments this program has the one, and whoever woke
+    /// Does the workload hold one of the two CPUs, within a second? For moments this program has the one, and what woke
     /// up the other.
     pub fn comes_to_hold(&mut self, id: WorkloadId) -> bool {
         (0..200).any(|look| {
@@ -398,7 +398,7 @@ impl Beats {
 }
 
 pub fn pin(pid: i32, cpus: std::ops::Range<u32>) {
-    // SAFETY: a set of CPUs on the stack, of the size that is told.
+    // SAFETY: a set of CPUs on the stack, of the size that is passed.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         cpus.for_each(|cpu| libc::CPU_SET(cpu as usize, &mut set));

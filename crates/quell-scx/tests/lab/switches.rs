@@ -45,7 +45,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// So many in these cgroups: they yield, or pass a byte on.
+    /// This many in these cgroups: they yield, or pass a byte on.
     pub fn begin(groups: &[&Group], threads: usize, by_pipe: bool) -> Ring {
         let mut pipes = [[0; 2]; MOST];
         // SAFETY: room for two numbers each.
@@ -69,7 +69,7 @@ impl Drop for Ring {
     }
 }
 
-/// Instructions a switch of so many threads that take turns in these cgroups.
+/// Instructions a switch of this many threads that take turns in these cgroups.
 fn switch(groups: &[&Group], threads: usize, by_pipe: bool) -> u64 {
     let ring = Ring::begin(groups, threads, by_pipe);
     let turns = || ring.children.iter().map(Child::turns).sum::<u64>();

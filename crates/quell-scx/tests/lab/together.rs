@@ -12,7 +12,7 @@ use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
 
-/// Two latency-critical cgroups that hold so many CPUs as one.
+/// Two latency-critical cgroups that hold this many CPUs as one.
 struct Two {
     groups: [Group; 2],
     ids: [WorkloadId; 2],
@@ -141,15 +141,15 @@ lab_tests! {
             let [one, other] = two.ids;
             let be = Group::new("be");
             let batch = two.machine.attach("be", Class::BestEffort);
-            let mut told = |workload, leader| {
+            let mut reported = |workload, leader| {
                 let plan = Plan { rules: vec![Rule::Together { workload, leader }], ..Plan::default() };
                 let mut outcomes = Vec::new();
                 two.machine.host.apply(&plan, &mut outcomes).unwrap();
                 format!("{outcomes:?}")
             };
-            assert!(told(batch, Some(one)).contains("latency-critical"));
-            assert!(told(one, Some(other)).contains("one leader"), "the leader follows nobody");
-            assert!(told(WorkloadId(77), Some(one)).contains("Vanished"));
+            assert!(reported(batch, Some(one)).contains("latency-critical"));
+            assert!(reported(one, Some(other)).contains("one leader"), "the leader follows no one");
+            assert!(reported(WorkloadId(77), Some(one)).contains("Vanished"));
             let leader = |machine: &Machine, id| machine.scx().grant().leader_of(id);
             assert_eq!(leader(&two.machine, other), Some(one));
             let spins = Child::spin(Some(&two.groups[1]), None);

@@ -1,4 +1,4 @@
-//! Turns: of the system beside workloads, and of whoever starves.
+//! Turns: of the system beside workloads, and of threads that starve.
 
 use quell_guest::lab_tests;
 use quell_model::{Class, Nanos};
@@ -129,7 +129,7 @@ lab_tests! {
             let _system = [0, 1].map(|_| Child::spin(None, Some(0)));
             pass(200);
             let before = work.ran();
-            // This thread takes CPU 0 from whoever holds it, each time that it wakes up.
+            // This thread takes CPU 0 from its holder, each time that it wakes up.
             for _ in 0..40 {
                 pass(50);
                 machine.observe();

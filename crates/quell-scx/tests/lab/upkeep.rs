@@ -12,7 +12,7 @@ use quell_model::Class;
 
 use crate::support::*;
 
-/// A kworker of each CPU runs, and this waits for all: so long.
+/// A kworker of each CPU runs, and this waits for all, for this long.
 fn refresh() -> Duration {
     let start = Instant::now();
     fs::read("/proc/sys/vm/stat_refresh").unwrap();

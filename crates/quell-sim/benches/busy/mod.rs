@@ -16,7 +16,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Simulates it for so long. Returns the number of kernel events.
+    /// Simulates it for this long. Returns the number of kernel events.
     pub fn simulate(&self, span: Nanos) -> u64 {
         let mut sim = Sim::new(self.topology.clone(), self.config.clone(), &self.workloads, 1).expect("it makes sense");
         sim.begin();

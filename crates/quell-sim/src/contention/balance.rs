@@ -32,7 +32,7 @@ pub(super) struct Pace {
 /// Those who run, in balance.
 #[derive(Clone, Debug)]
 pub(super) struct Balance {
-    /// A reference to memory takes so many times its time on idle memory.
+    /// A reference to memory takes this many times its time on idle memory.
     slowdown: f64,
     /// The pace of every class that runs, by its number.
     paces: Vec<(u32, Pace)>,
@@ -134,7 +134,7 @@ impl Domain {
         balance
     }
 
-    /// A reference to memory takes so many times its time on idle memory.
+    /// A reference to memory takes this many times its time on idle memory.
     pub fn slowdown(&self) -> f64 {
         self.balance.as_ref().map_or(1.0, |balance| balance.slowdown)
     }

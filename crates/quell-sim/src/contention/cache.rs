@@ -11,7 +11,7 @@ use crate::timers::TimerId;
 const CHANGE: f64 = 1.0 / 256.0;
 /// … and by more than this.
 const LEAST_CHANGE: f64 = 1e-5;
-/// What was used so many steps ago still counts a little where the cache turns over slowly.
+/// What was used this many steps ago still counts a little where the cache turns over slowly.
 const LEAST_WEIGHT: f64 = 1.0 / 64.0;
 /// So few references a nanosecond are none: one in a quarter of an hour.
 const NEVER: f64 = 1e-12;
@@ -59,7 +59,7 @@ impl Cache {
         }
     }
 
-    /// There are so many kinds of work now, no fewer than before.
+    /// There are this many kinds of work now, no fewer than before.
     pub fn grow(&mut self, kinds: usize) {
         self.before.resize(kinds, Rates::default());
         self.window.resize(kinds, Use::default());
@@ -83,7 +83,7 @@ impl Cache {
     }
 
     /// The parts move by what was used and missed since the last step. Says whether that changes anybody's speed; none:
-    /// nobody used it.
+    /// it was not used.
     pub fn step(&mut self, now: u64, phases: &Phases, ways: impl Fn(usize) -> u32) -> Option<bool> {
         let span = (now - self.window_began).max(1) as f64;
         self.window_began = now;

@@ -49,7 +49,7 @@ struct Cpu {
 /// How slow memory has been, on the socket where it is slowest.
 #[derive(Clone, Debug)]
 struct Slowdown {
-    /// So many times its time on idle memory a reference takes from `from` on, …
+    /// This many times its time on idle memory a reference takes from `from` on, …
     times: f64,
     from: u64,
     /// … and the nanoseconds before, each as often as references took longer then.
@@ -142,7 +142,7 @@ impl Live {
         self.classify(cpu, now);
     }
 
-    /// The GPU runs something that moves so many bytes a nanosecond from now on; None: nothing.
+    /// The GPU runs something that moves this many bytes a nanosecond from now on; None: nothing.
     pub fn gpu_runs(&mut self, bytes_per_ns: Option<f64>) {
         self.set_gpu(bytes_per_ns, self.gpu.frequency());
     }
@@ -194,7 +194,7 @@ impl Live {
         self.domains.len()
     }
 
-    /// So many bytes a nanosecond are copied from one socket's memory to another's from now on; less, if negative.
+    /// This many bytes a nanosecond are copied from one socket's memory to another's from now on; less, if negative.
     pub fn copy(&mut self, from: usize, to: usize, bytes_per_ns: f64, now: u64) {
         for socket in [from, to] {
             self.domains[socket].others_move(bytes_per_ns, now);
@@ -216,7 +216,7 @@ impl Live {
         self.domains.iter().all(|domain| !domain.is_dirty)
     }
 
-    /// Everybody's speed follows who runs beside him. `apply` is told CPUs and their speeds. Returns the GPU's speed, if it
+    /// Each speed follows what runs beside it. `apply` receives CPUs and their speeds. Returns the GPU's speed, if it
     /// runs something.
     pub fn settle(&mut self, now: u64, mut apply: impl FnMut(usize, u64)) -> Option<u64> {
         let (is_dirty, nothing) = (!self.is_settled(), Rates::default());
@@ -258,7 +258,7 @@ impl Live {
         stretched_ns + times * now.saturating_sub(from) as f64
     }
 
-    /// References to memory take so many times longer than on idle memory.
+    /// References to memory take this many times longer than on idle memory.
     pub fn slowdown(&self) -> f64 {
         self.slowdown.times
     }
@@ -370,7 +370,7 @@ impl Live {
         counted
     }
 
-    /// What has happened up to now, by whatever kinds of work are told apart by.
+    /// What has happened up to now, by whatever kinds of work are distinguished by.
     pub fn counted_by(&self, numbers: usize, of: impl Fn(&Phase) -> usize, now: u64) -> Vec<Rates> {
         let mut counted = vec![Rates::default(); numbers];
         let mut add = |phase: PhaseId, rates: &Rates, ns: f64| {

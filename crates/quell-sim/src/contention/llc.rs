@@ -30,7 +30,7 @@ impl Sharer<'_> {
         way < 32 && self.ways >> way & 1 == 1
     }
 
-    /// The part of its references that misses while it has so many bytes in all.
+    /// The part of its references that misses while it has this many bytes in all.
     #[must_use]
     pub fn miss_ratio(&self, bytes: f64) -> f64 {
         self.misses.ratio(bytes / self.copies.max(1.0))
@@ -67,7 +67,7 @@ fn open_ways(regions: &[Region], sharers: usize) -> Vec<usize> {
 }
 
 impl Occupancy {
-    /// An empty cache of so many ways and bytes.
+    /// An empty cache of this many ways and bytes.
     #[must_use]
     pub fn new(ways: u32, bytes: f64) -> Occupancy {
         let ways = ways.clamp(1, 32);

@@ -5,7 +5,7 @@
 /// "exponential increase in memory access latency" begin at 70–80 % of capacity.
 const GROWTH: f64 = 0.1;
 
-/// A reference to memory takes so many times its time on idle memory, while this part (0–1) of the bandwidth is in use:
+/// A reference to memory takes this many times its time on idle memory, while this part (0–1) of the bandwidth is in use:
 /// 1 + 0.1 · load² / (1 − load). It rises without bound.
 #[must_use]
 pub fn slowdown(load: f64) -> f64 {

@@ -15,7 +15,7 @@ pub struct Meter {
     pub every: Nanos,
     /// What is seen was so a while ago.
     pub late: Nanos,
-    /// After a change it takes so long until 95 % of it show; zero: at once.
+    /// After a change it takes this long until 95 % of it show; zero: at once.
     pub settles: Nanos,
     /// Standard deviation of a look, as part of the value.
     pub noise: f64,
@@ -81,7 +81,7 @@ const COUNTERS: Meters = Meters {
     only_slowdown: false,
 };
 
-/// A few accesses to memory are timed, each millisecond, and the median of five is told. The noise is assumed: in quiet
+/// A few accesses to memory are timed, each millisecond, and the median of five is reported. The noise is assumed: in quiet
 /// runs of quell-linux's example `canary` on a virtual machine it is about that, in others twice as much.
 const CANARY: Meter =
     Meter { every: Nanos::from_millis(1), late: Nanos::from_millis(2), settles: Nanos::ZERO, noise: 0.06 };

@@ -1,12 +1,12 @@
 //! Contention: what threads that run at the same time do to each other's speed.
 //!
-//! A running thread takes so long for an instruction: the cycles that stay within its core, at its frequency and beside
+//! A running thread takes this long for an instruction: the cycles that stay within its core, at its frequency and beside
 //! its siblings, and the time of its references to the last-level cache, of which some go on to memory. [`profile`]
 //! says that of a piece of work, [`library`] has known ones, [`llc`] says who has how much of a cache, [`memory`] how
 //! slow memory is under load, [`sibling`] what CPUs of a core take from each other, and [`solve`] brings all threads of
 //! a socket into balance. All of that is pure; [`settled`] puts it together for threads that run for ever.
 //!
-//! While time passes, `follow` tells `live` who runs where; `balance` keeps the balances of each socket that are known
+//! While time passes, `follow` reports to `live` what runs where; `balance` keeps the balances of each socket that are known
 //! already, `cache` lets the parts of a cache move step by step, `phases` numbers the kinds of work, `meters` says how good
 //! the counters are that policies see, `gpu` is the load that a GPU puts on memory.
 //!

@@ -14,7 +14,7 @@ pub const LINE: f64 = 64.0;
 /// Bytes of the unit in which miss curves are written.
 const MIB: f64 = 1_048_576.0;
 
-/// A piece of work as the machine sees it, per instruction. How many instructions it has, nobody needs to know: work is
+/// A piece of work as the machine sees it, per instruction. How many instructions it has need not be known: work is
 /// given as time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +94,7 @@ impl Profile {
 pub struct MissCurve(pub Cow<'static, [(f64, f64)]>);
 
 impl MissCurve {
-    /// The part of references that miss while the data has so many bytes of the cache.
+    /// The part of references that miss while the data has this many bytes of the cache.
     #[must_use]
     pub fn ratio(&self, bytes: f64) -> f64 {
         let at = bytes / MIB;
@@ -200,7 +200,7 @@ mod tests {
         let own = profile("{ cpi = 1.0, llc_references = 20, misses = [[0, 1.0]], parallelism = 8 }").unwrap();
         assert_eq!((own.bytes_per_miss, own.shared), (LINE, true));
         assert_eq!(profile("\"streaming\"").as_ref(), Ok(library::named("streaming").unwrap()));
-        assert!(profile("\"nobody\"").unwrap_err().contains("streaming"));
+        assert!(profile("\"nothere\"").unwrap_err().contains("streaming"));
     }
 
     #[test]

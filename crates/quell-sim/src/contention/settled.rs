@@ -54,7 +54,7 @@ pub struct Settled {
     pub threads: Vec<Pace>,
 }
 
-/// The threads of a socket, settled; others move so many bytes a nanosecond.
+/// The threads of a socket, settled; others move this many bytes a nanosecond.
 #[must_use]
 pub fn settled(socket: &Socket, threads: &[Thread<'_>], others: f64) -> Settled {
     let mut workloads: Vec<u32> = threads.iter().map(|thread| thread.workload).collect();

@@ -21,7 +21,7 @@ pub struct Socket {
     pub ways: u32,
     /// Time of a reference that hits it.
     pub llc_ns: f64,
-    /// Time that a miss takes longer, while nobody else uses memory.
+    /// Time that a miss takes longer, while no one else uses memory.
     pub memory_ns: f64,
     /// What memory moves at most.
     pub bytes_per_ns: f64,
@@ -109,7 +109,7 @@ impl Load {
         Load::new(socket, &alone)
     }
 
-    /// A GPU's work that moves so many bytes a nanosecond alone at the highest frequency, at this part of it. What counts
+    /// A GPU's work that moves this many bytes a nanosecond alone at the highest frequency, at this part of it. What counts
     /// as an instruction is a nanosecond of that time. The part of it that waits for memory is the time that the bytes
     /// take at the memory's full bandwidth (assumed); the rest scales with the frequency.
     #[must_use]
@@ -131,19 +131,19 @@ impl Load {
         }
     }
 
-    /// So many of them.
+    /// This many of them.
     #[must_use]
     pub fn times(self, threads: u32) -> Load {
         self.on_average(f64::from(threads))
     }
 
-    /// So many of them, on average over time.
+    /// This many of them, on average over time.
     #[must_use]
     pub fn on_average(self, threads: f64) -> Load {
         Load { threads: self.threads * threads, ..self }
     }
 
-    /// Time of an instruction where memory is so many times slower than idle.
+    /// Time of an instruction where memory is this many times slower than idle.
     #[must_use]
     pub fn ns(&self, slowdown: f64) -> f64 {
         (self.core_ns + self.llc_ns + self.memory_ns * slowdown).max(self.least_ns)
@@ -200,7 +200,7 @@ impl Rates {
         rest
     }
 
-    /// Adds what happened at these rates in so many nanoseconds.
+    /// Adds what happened at these rates in this many nanoseconds.
     pub fn add(&mut self, rates: &Rates, ns: f64) {
         self.instructions += rates.instructions * ns;
         self.cycles += rates.cycles * ns;
@@ -220,7 +220,7 @@ const POSITIONS: u32 = 12;
 /// Others than the threads, such as a GPU, never get more of the bandwidth than this part (assumed).
 const MOST_OF_OTHERS: f64 = 0.9;
 
-/// What others really move who would move so many bytes a nanosecond.
+/// What others really move that would move this many bytes a nanosecond.
 #[must_use]
 pub fn moved_by_others(socket: &Socket, wanted: f64) -> f64 {
     wanted.min(MOST_OF_OTHERS * socket.bytes_per_ns)
@@ -242,7 +242,7 @@ pub fn load(socket: &Socket, threads: &[Load], others: f64) -> f64 {
     halved(most, |load| moved(load) - load * most)
 }
 
-/// The lower end of the interval in which the load lies after so many halvings. `excess`: what would be moved at this load beyond
+/// The lower end of the interval in which the load lies after this many halvings. `excess`: what would be moved at this load beyond
 /// the load, which falls by `most` or more for each 1 of load.
 fn halved(most: f64, excess: impl Fn(f64) -> f64) -> f64 {
     let (below, above) = around(most, &excess);

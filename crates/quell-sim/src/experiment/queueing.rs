@@ -15,7 +15,7 @@ const BIMODAL: (f64, f64, f64) = (0.5, 5.5, 0.1);
 /// Processor sharing is the limit of slices that are short against the service time. Slices of this length, and service
 /// times from 0 to 2 ms, all equally likely, shorten the mean by some tenths of a percent.
 const SLICE: Nanos = Nanos::from_micros(25);
-/// So many requests can share the processor; at a load of 0.95, one in 10⁹ finds as many.
+/// This many requests can share the processor; at a load of 0.95, one in 10⁹ finds as many.
 const SHARING: u32 = 400;
 
 /// Independent simulations of one queue, to be run side by side.
@@ -28,7 +28,7 @@ const STUDENT: f64 = 2.023;
 /// A queue with Poisson arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Exponential service times, so many servers.
+    /// Exponential service times, this many servers.
     MMk(u32),
     /// Constant service times, one server.
     MD1,

@@ -72,7 +72,7 @@ impl Seen {
 pub enum Load {
     /// All clients send as fast as they are answered.
     Peak,
-    /// So many requests a second, as far as their answers allow.
+    /// This many requests a second, as far as their answers allow.
     Rate(f64),
 }
 
@@ -103,7 +103,7 @@ pub fn memcached(load: Load) -> WorkloadSpec {
     WorkloadSpec { closed: Some(ClosedSpec { clients: CLIENTS, think, pace, service, dispatch }), ..of }
 }
 
-/// memcached among so many VMs of lbm and of sjeng.
+/// memcached among this many VMs of lbm and of sjeng.
 #[must_use]
 pub fn among((memory, other): (u32, u32), load: Load) -> Vec<WorkloadSpec> {
     let lbm = (0..memory).map(|number| vm("lbm", number));
@@ -111,7 +111,7 @@ pub fn among((memory, other): (u32, u32), load: Load) -> Vec<WorkloadSpec> {
     [memcached(load)].into_iter().chain(lbm).chain(sjeng).collect()
 }
 
-/// So many VMs of one program.
+/// This many VMs of one program.
 #[must_use]
 pub fn copies(name: &str, count: u32) -> Vec<WorkloadSpec> {
     (0..count).map(|number| vm(name, number)).collect()

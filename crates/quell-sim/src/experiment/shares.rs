@@ -32,7 +32,7 @@ pub fn hog(name: &str, weight: u32, threads: u32) -> WorkloadSpec {
     WorkloadSpec { weight, threads, batch, ..WorkloadSpec::new(name, Class::BestEffort) }
 }
 
-/// What the workloads achieve on so many CPUs in this time, after a warm-up.
+/// What the workloads achieve on this many CPUs in this time, after a warm-up.
 ///
 /// # Errors
 /// [`SimError::Scenario`] if a workload makes no sense.
@@ -50,7 +50,7 @@ pub fn stats(
     Ok(sim.stats())
 }
 
-/// CPUs' worth of time that the workloads get on so many CPUs in this time, after a warm-up.
+/// CPUs' worth of time that the workloads get on this many CPUs in this time, after a warm-up.
 ///
 /// # Errors
 /// [`SimError::Scenario`] if a workload makes no sense.

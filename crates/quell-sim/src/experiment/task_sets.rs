@@ -30,7 +30,7 @@ pub struct Task {
     pub period: u64,
 }
 
-/// A stretch of a schedule: which task (by its place in the set), None for nobody, and for how many microseconds.
+/// A stretch of a schedule: which task (by its place in the set), None for idle, and for how many microseconds.
 pub type Stretch = (Option<usize>, u64);
 
 /// A task set with SimSo's schedules.
@@ -85,7 +85,7 @@ impl TaskSet {
                 }
                 "rm" => set.rate_monotonic = rest.split(' ').map(stretch).collect(),
                 "edf" => set.earliest_deadline = rest.split(' ').map(stretch).collect(),
-                _ => panic!("nobody knows '{kind}'"),
+                _ => panic!("unknown kind '{kind}'"),
             }
         }
         sets

@@ -68,11 +68,11 @@ pub fn md1_quantile(load: f64, share: f64) -> f64 {
 /// M/D/c waiting time distribution"); Erlang's own alternates, and loses all digits where waits are long.
 struct Md1 {
     load: f64,
-    /// The probability that at most so many requests wait; the one in service does not.
+    /// The probability that at most this many requests wait; the one in service does not.
     at_most_wait: Vec<f64>,
 }
 
-/// Waits up to so many service times can be asked for.
+/// Waits up to this many service times can be asked for.
 const LONGEST: usize = 2_000;
 
 impl Md1 {

@@ -140,7 +140,7 @@ fn known(name: &str) -> Option<ProfileName> {
     Some(ProfileName::Known(name.to_owned()))
 }
 
-/// A service of the library at so many CPUs' worth of requests, with an SLO of six mean service times.
+/// A service of the library at this many CPUs' worth of requests, with an SLO of six mean service times.
 #[must_use]
 pub fn service(name: &str, of: &str, cpus: f64, is_halved: bool) -> WorkloadSpec {
     let mean = library::service(of).unwrap_or(Nanos::from_millis(1));

@@ -10,9 +10,9 @@ use crate::contention::MeasuredOfMemory;
 #[must_use]
 pub fn capabilities(lending: Lending, of_memory: MeasuredOfMemory) -> Capabilities {
     let mut has = Capabilities { host: "sim".into(), ..Capabilities::default() };
-    Sensors::default().tell(of_memory, &mut has);
-    actuators::tell(of_memory, &mut has);
-    lending.tell(&mut has);
+    Sensors::default().report(of_memory, &mut has);
+    actuators::report(of_memory, &mut has);
+    lending.report(&mut has);
     has
 }
 

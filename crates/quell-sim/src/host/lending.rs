@@ -40,7 +40,7 @@ impl From<bool> for Lending {
 
 impl Lending {
     /// Says what can be granted, and which rules stand.
-    pub(super) fn tell(self, found: &mut Capabilities) {
+    pub(super) fn report(self, found: &mut Capabilities) {
         let no_grants = || Support::No {
             why: "the kernel's own scheduler runs".into(),
             fix: "run a policy that grants CPUs".into(),
@@ -166,7 +166,7 @@ impl SimHost {
     /// A rule stands from now on.
     pub(super) fn rule(&mut self, rule: Rule) -> Verdict {
         let mut has = Capabilities::default();
-        self.lending().tell(&mut has);
+        self.lending().report(&mut has);
         if let Some(Support::No { why, .. }) = has.rules.get(&rule.kind()) {
             return Verdict::Refused(Refusal::Unsupported(format!("{}: {why}", rule.kind().name())));
         }

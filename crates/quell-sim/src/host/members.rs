@@ -65,16 +65,16 @@ impl Members {
     }
 
     /// Says in the view who there is. What it says already is left alone.
-    pub fn tell(&self, view: &mut View) {
+    pub fn report(&self, view: &mut View) {
         let specs = &mut view.workloads.spec;
         specs.resize(self.0.len(), None);
-        for (told, member) in specs.iter_mut().zip(&self.0) {
-            let is_told = match (&*told, member) {
-                (Some(told), Some(member)) => Arc::ptr_eq(told, &member.spec),
-                (told, member) => told.is_none() && member.is_none(),
+        for (known, member) in specs.iter_mut().zip(&self.0) {
+            let is_known = match (&*known, member) {
+                (Some(known), Some(member)) => Arc::ptr_eq(known, &member.spec),
+                (known, member) => known.is_none() && member.is_none(),
             };
-            if !is_told {
-                *told = member.as_ref().map(|member| Arc::clone(&member.spec));
+            if !is_known {
+                *known = member.as_ref().map(|member| Arc::clone(&member.spec));
             }
         }
     }

@@ -175,7 +175,7 @@ impl SimHost {
         self.watch = Some(watch);
     }
 
-    /// Nobody looks on any more; what was seen.
+    /// The observer is removed; what it recorded.
     pub(crate) fn end_watch(&mut self) -> Option<Watch> {
         self.look();
         let mut watch = self.watch.take()?;
@@ -183,7 +183,7 @@ impl SimHost {
         Some(watch)
     }
 
-    /// Whoever looks on closes the parts of the time that are over.
+    /// The observer closes the parts of the time that are over.
     fn look(&mut self) {
         if let Some(mut watch) = self.watch.take_if(|watch| watch.next() <= self.sim.now()) {
             watch.look(self);
@@ -210,7 +210,7 @@ impl SimHost {
     }
 
     fn pass(&mut self, until: Nanos) {
-        while self.sim.now() < until && self.sim.kernel.told.happened.is_empty() && self.happened.is_empty() {
+        while self.sim.now() < until && self.sim.kernel.reports.happened.is_empty() && self.happened.is_empty() {
             let ends = self.leases.ends_at().unwrap_or(Nanos::MAX);
             self.sim.run_until_event(until.min(ends).min(self.next_look()).min(self.sensors.counters.next_sample()));
             self.take_samples();
@@ -219,7 +219,7 @@ impl SimHost {
             }
             self.look();
         }
-        self.happened.append(&mut self.sim.kernel.told.happened);
+        self.happened.append(&mut self.sim.kernel.reports.happened);
     }
 }
 
@@ -254,11 +254,11 @@ impl Host for SimHost {
         if !Arc::ptr_eq(&view.controls, &self.controls) {
             view.controls = Arc::clone(&self.controls);
         }
-        self.members.tell(view);
+        self.members.report(view);
         view.blank(wanted);
         self.sensors.observe(wanted.difference(self.withheld), &self.members, &mut self.sim, view);
         events.append(&mut self.happened);
-        events.append(&mut self.sim.kernel.told.happened);
+        events.append(&mut self.sim.kernel.reports.happened);
         self.look_at_lent(events);
         if let Some(affinity) = &self.affinity {
             view.cpus.holder.clear();

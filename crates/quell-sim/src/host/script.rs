@@ -73,7 +73,7 @@ impl SimHost {
         Some(ended)
     }
 
-    /// So many requests of a server's arrive now.
+    /// This many requests of a server's arrive now.
     pub fn send(&mut self, id: WorkloadId, requests: usize) {
         self.sim.send(id.index(), requests);
     }

@@ -15,7 +15,7 @@ use crate::mechanisms::Mechanism;
 
 /// Looks by a busy CPU are this much rarer (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
-/// After so many looks in vain, threads are moved although their caches are warm …
+/// After this many looks in vain, threads are moved although their caches are warm …
 const WARM_AFTER: u32 = 1;
 /// … and running ones too (`cache_nice_tries` + 2).
 const RUNNING_AFTER: u32 = 3;
@@ -24,7 +24,7 @@ const LOOK_NS: u64 = 100;
 /// Where nothing that waits may run (because of CPU sets), a CPU that idles does not look again for this long, ns. Our
 /// choice; the kernel too looks more rarely after looks in vain.
 const NOTHING_FOR_NS: u64 = 500_000;
-/// At most so many threads are moved at once (`sched_nr_migrate`).
+/// At most this many threads are moved at once (`sched_nr_migrate`).
 const BATCH: usize = 32;
 
 impl Kernel {
@@ -199,7 +199,7 @@ impl Kernel {
         self.waiting_on(source, source, 1.0, &mut waiting);
         let (mut left, mut moved) = (amount, 0);
         for (task, load) in waiting {
-            // By number nobody is moved only to make the other CPU the crowded one.
+            // By number no thread is moved only to make the other CPU the crowded one.
             let few = self.runnable(source) <= if by_load { 1 } else { self.runnable(to) + 1 };
             if left == 0 || moved >= BATCH || few || (moved == 1 && reason == Reason::NewlyIdle) {
                 break;
@@ -233,7 +233,7 @@ impl Kernel {
         self.account(to);
         self.take_off(task, Departure::Moved);
         self.put_on(task, to, Arrival::Moved);
-        self.told.counters.balanced += 1;
+        self.reports.counters.balanced += 1;
     }
 
     /// The threads that wait on a CPU, each with the part of the CPU's load that it is.

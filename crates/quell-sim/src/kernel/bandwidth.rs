@@ -162,7 +162,7 @@ impl Kernel {
         }
     }
 
-    /// A period ends: the quota is full again, and whoever waits gets what it owes.
+    /// A period ends: the quota is full again, and what waits gets what it owes.
     pub(crate) fn refill(&mut self, group: u32) {
         let Some(bandwidth) = &mut self.tree.groups[group as usize].bandwidth else { return };
         bandwidth.pool = (bandwidth.pool + bandwidth.quota).min(bandwidth.quota + bandwidth.burst);

@@ -78,7 +78,7 @@ impl Kernel {
         }
     }
 
-    /// A thread ran here for so long up to now.
+    /// A thread ran here for this long up to now.
     #[inline(always)]
     pub(super) fn charge(&mut self, task: TaskId, cpu: usize, span: u64) {
         match self.class_of(task) {

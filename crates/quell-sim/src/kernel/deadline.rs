@@ -45,7 +45,7 @@ impl Kernel {
         }
     }
 
-    /// A deadline thread ran for so long up to now.
+    /// A deadline thread ran for this long up to now.
     pub(super) fn charge_deadline(&mut self, task: TaskId, cpu: usize, span: u64) {
         let budget = &mut self.tasks[task.0 as usize].budget;
         budget.left = budget.left.saturating_sub_unsigned(span);

@@ -175,11 +175,11 @@ impl Kernel {
         self.note(cpu);
         let mut cost = if previous.is_none() { costs.idle_exit.0 } else { costs.context_switch.0 };
         if let Some(task) = next {
-            self.told.counters.events += 1;
-            self.told.counters.switches += 1;
+            self.reports.counters.events += 1;
+            self.reports.counters.switches += 1;
             let from = self.tasks[task.0 as usize].ran_on;
             if from != cpu && from < self.cpus.len() {
-                self.told.counters.migrations += 1;
+                self.reports.counters.migrations += 1;
                 // Others were counted when they came into the CPU's queue.
                 let is_granted = self.is_granted(task);
                 self.tasks[task.0 as usize].switching.migrations += u64::from(is_granted);
@@ -287,7 +287,7 @@ impl Kernel {
         let task = self.cpus[cpu].current?;
         let running = &self.tasks[task.0 as usize];
         if running.left == 0 {
-            self.told.counters.events += 1;
+            self.reports.counters.events += 1;
             if std::mem::take(&mut self.cpus[cpu].picks_after_completion) {
                 self.reschedule(cpu);
             }
@@ -329,7 +329,7 @@ impl Kernel {
         }
         let at = self.fair.chance.next_tick(self.now, self.config.tick.0);
         self.timers.set(self.cpus[cpu].tick, at);
-        self.told.counters.events += 1;
+        self.reports.counters.events += 1;
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
             self.tick_of(task, cpu);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use quell_model::rule::{Occupancy, Standing, ban_holds, heir, on_wake_up};
+use quell_model::rule::{Occupancy, Standing, ban_holds, next_holder, on_wake_up};
 use quell_model::{CpuId, CpuSet, Event, Nanos, Rule, RuleKind, Topology, WorkloadId};
 
 use super::Kernel;
@@ -92,7 +92,7 @@ impl Kernel {
         let queue = &mut self.grants.waiting[workload.index()];
         queue.push_back(task);
         if queue.len() == 1 {
-            self.told.happened.push(Event::QueueFormed(workload));
+            self.reports.happened.push(Event::QueueFormed(workload));
         }
         let takes = |kind| self.grants.has_rule(kind, workload);
         if (takes(RuleKind::Guaranteed) || takes(RuleKind::Burst))
@@ -120,7 +120,7 @@ impl Kernel {
         }
         let (workload, ran) = (seen.workload as usize, self.now - seen.turn_began);
         if !self.is_held_by(cpu, workload) {
-            self.told.preempted.push(task);
+            self.reports.preempted.push(task);
         }
         let is_over = ran >= TURN && self.grants.holder[cpu].is_some();
         let queue = &mut self.grants.waiting[workload];
@@ -140,7 +140,7 @@ impl Kernel {
         unused.saturating_sub(self.grants.waiting[workload].len())
     }
 
-    /// Hands a CPU to a workload, or to nobody.
+    /// Hands a CPU to a workload, or to none.
     pub(crate) fn hand(&mut self, cpu: CpuId, to: Option<WorkloadId>) {
         if self.grants.holder[cpu.index()] != to {
             self.account(cpu.index());
@@ -151,7 +151,7 @@ impl Kernel {
         }
     }
 
-    /// The holder's next thread; a holder without one yields the CPU, and whoever is next in line inherits it.
+    /// The holder's next thread; a holder without one yields the CPU, and the next in line inherits it.
     pub(crate) fn pick_granted(&mut self, cpu: usize) -> Option<TaskId> {
         let id = CpuId(cpu as u32);
         if self.grants.banned.contains(id) || !self.masks.online.contains(id) {
@@ -175,14 +175,15 @@ impl Kernel {
                 return Some(task);
             }
             self.grants.holder[cpu] = None;
-            self.told.happened.push(Event::Yielded(id, holder));
+            self.reports.happened.push(Event::Yielded(id, holder));
             let waits = |workload: &WorkloadId| {
                 *workload != holder
                     && self.grants.has_rule(RuleKind::Rank, *workload)
                     && !self.grants.waiting[workload.index()].is_empty()
             };
             let waiting = (0..self.grants.waiting.len() as u32).map(WorkloadId).filter(waits);
-            self.grants.holder[cpu] = heir(&self.grants.occupancy(self.masks.online, &self.topology), id, waiting);
+            self.grants.holder[cpu] =
+                next_holder(&self.grants.occupancy(self.masks.online, &self.topology), id, waiting);
         }
     }
 

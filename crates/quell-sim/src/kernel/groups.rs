@@ -181,7 +181,7 @@ impl Kernel {
         self.is_to_run(task)
     }
 
-    /// Changes something about a group while nobody of it is queued.
+    /// Changes something about a group while none of it is queued.
     fn rebuild(&mut self, group: GroupId, change: impl FnOnce(&mut Kernel)) {
         let below: Vec<TaskId> = (0..self.tasks.len() as u32)
             .map(TaskId)

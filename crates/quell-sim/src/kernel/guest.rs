@@ -7,7 +7,7 @@
 use super::Kernel;
 use super::state::TaskId;
 
-/// For whoever joins two levels: what happened on CPUs, and what waits for them.
+/// For what joins two levels: what happened on CPUs, and what waits for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Levels {
     /// Is this kernel a guest, or a host with guests?

@@ -33,7 +33,7 @@ use quell_model::{CpuId, CpuSet, SchedClass, Topology};
 
 pub use crate::config::{Costs, FairScheduler, IdleSearch, Interrupts, KernelConfig, Loads, RealTimeLimit};
 pub use crate::ids::{GroupId, TaskId};
-pub use crate::told::Counters;
+pub use crate::reports::Counters;
 pub use crate::trace::Stretch;
 pub(crate) use grant::Grants;
 use guest::Levels;
@@ -46,9 +46,9 @@ use crate::domains::Domains;
 use crate::imbalance::Looks;
 use crate::masks::{Masks, Runnable};
 use crate::mechanisms::Mechanism;
+use crate::reports::Reports;
 use crate::switching::Switching;
 use crate::timers::Timers;
-use crate::told::Told;
 use state::{Average, Budget, Cpu, Entity, State, Task, Tree};
 
 /// The kernel and its machine.
@@ -68,7 +68,7 @@ pub struct Kernel {
     real_time_period: throttle::Period,
     pub(crate) levels: Levels,
     pub(crate) phases: phase::Changes,
-    pub(crate) told: Told,
+    pub(crate) reports: Reports,
 }
 
 impl Kernel {
@@ -95,7 +95,7 @@ impl Kernel {
             real_time_period: throttle::Period::new(timers.add(Timer::RealTimePeriod)),
             levels: Levels::default(),
             phases: phase::Changes::default(),
-            told: Told::default(),
+            reports: Reports::default(),
             timers,
             topology,
             config: config.written_out(),
@@ -209,7 +209,7 @@ impl Kernel {
     /// What the kernel has done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.told.counters
+        self.reports.counters
     }
 
     /// Time that all CPUs have been busy up to now, ns.

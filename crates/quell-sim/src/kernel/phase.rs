@@ -9,7 +9,7 @@ pub(crate) struct Changes {
     /// Does anybody look?
     pub is_on: bool,
     pub cpus: Vec<usize>,
-    /// References to memory take so many times longer than on idle memory; 0: that is not simulated.
+    /// References to memory take this many times longer than on idle memory; 0: that is not simulated.
     pub memory_slowdown: f64,
 }
 

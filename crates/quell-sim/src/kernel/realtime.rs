@@ -85,7 +85,7 @@ impl Kernel {
             self.take_off(task, Departure::Moved);
             self.put_on(task, cpu, super::fair::Arrival::Moved);
             self.refresh_masks(from);
-            self.told.counters.balanced += 1;
+            self.reports.counters.balanced += 1;
         }
     }
 

@@ -42,7 +42,7 @@ struct Server {
     priority: u32,
     in_turns: bool,
     budget: DeferrableServer,
-    /// The end of the last period in which somebody heard of an exhausted budget.
+    /// The end of the last period in which an exhausted budget was reported.
     told_until: Nanos,
     /// The longest run beyond a budget since then.
     overrun: Nanos,
@@ -184,7 +184,7 @@ impl Kernel {
                     server.told_until = full;
                     server.exhausted += 1;
                     let (who, overrun) = (WorkloadId(server.workload), std::mem::take(&mut server.overrun));
-                    self.told.happened.push(Event::BudgetExhausted(who, CpuId(cpu as u32), overrun));
+                    self.reports.happened.push(Event::BudgetExhausted(who, CpuId(cpu as u32), overrun));
                 }
             } else if picked.is_none() {
                 picked = Some(server.threads[0]);

@@ -10,7 +10,7 @@ use crate::Stream;
 use crate::mechanisms::Mechanism;
 
 impl Kernel {
-    /// A sleeping thread has work again, so many ns of it at full speed. `waker`: the CPU whose running thread, or an
+    /// A sleeping thread has work again, this many ns of it at full speed. `waker`: the CPU whose running thread, or an
     /// interrupt there, woke it; None: something outside.
     pub fn wake(&mut self, task: TaskId, work_ns: u64, waker: Option<usize>) {
         self.tasks[task.0 as usize].woken_by_thread = false;
@@ -55,8 +55,8 @@ impl Kernel {
         seen.state = State::Runnable;
         seen.left = if work_ns == ENDLESS { ENDLESS } else { work_ns.saturating_mul(FULL_SPEED) };
         seen.runnable_since = self.now;
-        self.told.counters.events += 1;
-        self.told.counters.wake_ups += 1;
+        self.reports.counters.events += 1;
+        self.reports.counters.wake_ups += 1;
     }
 
     /// The CPU on which an interrupt for this thread comes.
@@ -117,7 +117,7 @@ impl Kernel {
         self.put_aside(task);
         self.set_request(task, None);
         self.forget_missed(task);
-        self.told.wakers.forget(task);
+        self.reports.wakers.forget(task);
         let seen = &mut self.tasks[task.0 as usize];
         (seen.state, seen.stopped, seen.ended) = (State::Sleeping, true, true);
         self.timers.cancel(seen.timer);
@@ -161,7 +161,7 @@ impl Kernel {
         }
         match self.preempts(task, running) {
             Preempts::No => {}
-            // Whoever wakes a thread on its own CPU looks when the system call or the interrupt returns.
+            // What wakes a thread on its own CPU looks when the system call or the interrupt returns.
             Preempts::AsSet if !is_local => self.reschedule_lazily(cpu),
             Preempts::AtOnce | Preempts::AsSet => self.reschedule(cpu),
         }

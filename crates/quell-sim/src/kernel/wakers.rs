@@ -12,7 +12,7 @@ impl Kernel {
     /// The same, by a thread that was on this CPU when it did: it may be one of those that it wakes.
     pub(crate) fn wake_by_from(&mut self, task: TaskId, work_ns: u64, waker: TaskId, from: Option<usize>) {
         if task != waker {
-            self.told.wakers.count(task, waker);
+            self.reports.wakers.count(task, waker);
         }
         self.wake(task, work_ns, from);
         self.tasks[task.0 as usize].woken_by_thread = true;
@@ -22,6 +22,6 @@ impl Kernel {
     /// interrupt or a timer is not in it.
     #[must_use]
     pub fn wakers_of(&self, task: TaskId) -> &[(TaskId, u64)] {
-        self.told.wakers.of(task)
+        self.reports.wakers.of(task)
     }
 }

@@ -17,7 +17,7 @@ use crate::workload::Latencies;
 pub struct Quantile {
     /// The share of latencies that it is not below, 0–1.
     pub share: f64,
-    /// From so many latencies on it means something: ten are beyond it.
+    /// From this many latencies on it means something: ten are beyond it.
     pub least: u64,
 }
 
@@ -30,7 +30,7 @@ pub const QUANTILES: [Quantile; 5] = [
     Quantile { share: 0.9999, least: 100_000 },
 ];
 
-/// 95 % intervals (low, high) of [`QUANTILES`]; none where there is too little to tell.
+/// 95 % intervals (low, high) of [`QUANTILES`]; none where there is too little to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Intervals {
     /// Of p50.

@@ -1,4 +1,4 @@
-//! Reads a machine: a name, or a shape, whose mistakes are told as such (an untagged enum would not say what is wrong).
+//! Reads a machine: a name, or a shape, whose mistakes are reported as such (an untagged enum would not say what is wrong).
 
 use std::fmt;
 

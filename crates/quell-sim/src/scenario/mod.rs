@@ -168,7 +168,7 @@ impl MachineSpec {
     }
 }
 
-/// At most so many copies of one thing.
+/// At most this many copies of one thing.
 const COPIES: u32 = 10_000;
 
 impl Scenario {

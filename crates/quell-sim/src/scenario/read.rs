@@ -234,10 +234,10 @@ batch = {}
             assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         };
         refused(TEXT.replace("threads", "treads"), &["s.toml:8:1: unknown field 'treads'"]);
-        refused(TEXT.replace("\"1s\"", "1"), &["s.toml:2:12: 1 is no time", "\"1ms\""]);
-        refused(TEXT.replace("\"100us\"", "100"), &["s.toml:9:71: 100 is no time: add a unit", "\"100us\""]);
-        refused(TEXT.replace("\"100us\"", "0.5"), &["s.toml:9:71: 0.5 is no time: add a unit"]);
-        refused(TEXT.replace("\"1s\"", "\"1s\"\nkernel.tick = 1000000"), &["s.toml:3:15: 1000000 is no time"]);
+        refused(TEXT.replace("\"1s\"", "1"), &["s.toml:2:12: 1 is not a time", "\"1ms\""]);
+        refused(TEXT.replace("\"100us\"", "100"), &["s.toml:9:71: 100 is not a time: add a unit", "\"100us\""]);
+        refused(TEXT.replace("\"100us\"", "0.5"), &["s.toml:9:71: 0.5 is not a time: add a unit"]);
+        refused(TEXT.replace("\"1s\"", "\"1s\"\nkernel.tick = 1000000"), &["s.toml:3:15: 1000000 is not a time"]);
         refused(TEXT.replace("1000.0", "1e6"), &["s.toml:6", "'db'", "without end"]);
         refused(TEXT.replace("1000.0", "-1.0"), &["s.toml:6", "-1 requests/s"]);
         refused(TEXT.replace("batch = {}", ""), &["s.toml:12", "exactly one of"]);
@@ -245,9 +245,9 @@ batch = {}
         refused(TEXT.replace("{ cores = 4 }", "{ cores = 0 }"), &["s.toml:3", "1 to 1024 CPUs"]);
         refused(TEXT.replace("\"1s\"", "\"1s\"\nrepetitions = 0"), &["s.toml:3", "0 repetitions", "give 1 to 10000"]);
         refused(TEXT.replace("threads = 2", "cpuset = \"9\""), &["'db'", "0-3"]);
-        assert!(parse(&["workload.nobody.weight=1"]).unwrap_err().contains("nobody"));
-        assert!(parse(&["duration=2"]).unwrap_err().contains("--set duration=2: 2 is no time: add a unit"));
-        assert!(parse(&["duration=2 fortnights"]).unwrap_err().contains("'fortnights' is none of ns, us"));
+        assert!(parse(&["workload.nothere.weight=1"]).unwrap_err().contains("nothere"));
+        assert!(parse(&["duration=2"]).unwrap_err().contains("--set duration=2: 2 is not a time: add a unit"));
+        assert!(parse(&["duration=2 fortnights"]).unwrap_err().contains("'fortnights' is not one of ns, us"));
         assert!(parse(&["warm_up=0"]).is_ok());
         assert!(parse(&["duration"]).unwrap_err().contains("KEY=VALUE"));
         assert!(parse(&["workload.db.wait=1"]).unwrap_err().contains("wait"));

@@ -31,7 +31,7 @@ pub(super) struct Remarks(Vec<Remark>);
 
 impl Remarks {
     /// Takes what was said and refused in the layer's last step, at this time.
-    pub fn hear<P>(&mut self, host: &SimHost, now: Nanos, layer: &Layer<P>) {
+    pub fn collect<P>(&mut self, host: &SimHost, now: Nanos, layer: &Layer<P>) {
         for note in &layer.plan.notes {
             self.add(host, now, note.kind, note.about, &note.text);
         }

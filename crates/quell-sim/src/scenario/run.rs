@@ -120,12 +120,12 @@ impl<'a, P: Policy> Run<'a, P> {
         &self.stack
     }
 
-    /// Runs to the end; `seen` hears of each turn.
+    /// Runs to the end; `seen` is called for each turn.
     pub fn finish(self, detail: Detail, mut seen: impl FnMut(&Stack<P>)) -> Observed {
         let Run { scenario, mut host, mut stack, lending } = self;
         let mut remarks = Remarks::default();
         let mut look = |host: &SimHost, stack: &Stack<P>| {
-            stack.stepped().for_each(|layer| remarks.hear(host, stack.view().now, layer));
+            stack.stepped().for_each(|layer| remarks.collect(host, stack.view().now, layer));
             seen(stack);
         };
         drive(&mut host, &mut stack, scenario.warm_up, &mut look);
@@ -152,7 +152,7 @@ impl<'a, P: Policy> Run<'a, P> {
     }
 }
 
-/// Runs a scenario's repetition (counted from 0) under a policy. `seen` hears the simulated time now and then.
+/// Runs a scenario's repetition (counted from 0) under a policy. `seen` receives the simulated time now and then.
 ///
 /// # Errors
 /// [`SimError::Scenario`] if the scenario makes no sense.

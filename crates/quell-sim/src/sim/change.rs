@@ -69,7 +69,7 @@ impl Sim {
         Some(ended)
     }
 
-    /// So many requests of a workload's arrive now.
+    /// This many requests of a workload's arrive now.
     pub(crate) fn send(&mut self, tenant: usize, requests: usize) {
         if let Some(load) = self.load_of(tenant) {
             self.loads[load].send(&mut self.kernel, requests);

@@ -121,7 +121,7 @@ impl Vm {
         self.guest.set_pace(vcpu, seen.speed);
     }
 
-    /// vCPUs that have nothing to do halt; those that are wanted are called. Says whether the host was told something.
+    /// vCPUs that have nothing to do halt; those that are wanted are called. Says whether something was reported to the host.
     fn follow_guest(&mut self, host: &mut Kernel) -> bool {
         let mut acted = false;
         let mut changed = std::mem::take(&mut self.guest.levels.changed);

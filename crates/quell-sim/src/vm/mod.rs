@@ -47,7 +47,7 @@ struct VirtualCpu {
     on: Option<usize>,
     /// An interrupt is on its way to it, from this CPU of the host, if it comes from one.
     called: Option<Option<usize>>,
-    /// Up to this time it was told to be in the host.
+    /// Up to this time it was reported to be in the host.
     in_host_until: u64,
     poll: poll::Window,
 }

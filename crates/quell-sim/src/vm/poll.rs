@@ -64,7 +64,7 @@ impl Vm {
         }
     }
 
-    /// Nothing polls where another thread could run. Says whether the host was told something.
+    /// Nothing polls where another thread could run. Says whether something was reported to the host.
     pub(super) fn end_polls(&mut self, host: &mut Kernel) -> bool {
         let mut ended = false;
         for at in (0..self.polling.len()).rev() {

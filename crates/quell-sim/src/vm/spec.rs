@@ -23,7 +23,7 @@ pub struct VmSpec {
     /// CPUs requested.
     #[serde(default)]
     pub cpus: CpuCount,
-    /// At most so many CPUs.
+    /// At most this many CPUs.
     #[serde(default)]
     pub limit: Option<CpuCount>,
     /// How the request is meant.
@@ -112,7 +112,7 @@ impl VmSpec {
         }
     }
 
-    /// What its owner tells Quell.
+    /// What its owner configures in Quell.
     #[must_use]
     pub fn description(&self) -> Workload {
         Workload {

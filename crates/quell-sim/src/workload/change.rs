@@ -5,7 +5,7 @@ use super::load::Load;
 use crate::kernel::{Kernel, TaskId};
 
 impl Load {
-    /// So many requests arrive now, of an open loop's or of the first client. Only servers have requests.
+    /// This many requests arrive now, of an open loop's or of the first client. Only servers have requests.
     pub fn send(&mut self, kernel: &mut Kernel, requests: usize) {
         for _ in 0..requests {
             match &mut self.body {

@@ -50,7 +50,7 @@ impl Draws {
         Nanos(later.map_or(0, |later| later.draw(&mut self.streams.times)))
     }
 
-    /// The thread, of so many, to which the next request goes.
+    /// The thread, of this many, to which the next request goes.
     pub fn thread(&mut self, threads: u32) -> u32 {
         Stream::below(&mut self.streams.choices, threads)
     }

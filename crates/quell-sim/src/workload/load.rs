@@ -87,7 +87,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Something took so long, ns.
+    /// Something took this long, ns.
     #[inline]
     pub fn record(&mut self, latency: u64) {
         self.stats.latencies.record(latency);

@@ -19,7 +19,7 @@ impl Arrivals {
 }
 
 impl WorkloadSpec {
-    /// A latency-critical workload that requests so many CPUs.
+    /// A latency-critical workload that requests this many CPUs.
     #[must_use]
     pub fn lc(name: impl Into<String>, cpus: CpuCount) -> WorkloadSpec {
         WorkloadSpec { cpus, ..WorkloadSpec::new(name, Class::LatencyCritical) }
@@ -31,20 +31,20 @@ impl WorkloadSpec {
         WorkloadSpec::new(name, Class::BestEffort)
     }
 
-    /// So many threads with one queue of requests, each of which takes this CPU time.
+    /// This many threads with one queue of requests, each of which takes this CPU time.
     #[must_use]
     pub fn serving(self, threads: u32, arrivals: Arrivals, service: Nanos) -> WorkloadSpec {
         let server = ServerSpec { arrivals, service: Service::Constant(service), dispatch: Dispatch::Pool };
         WorkloadSpec { threads, server: Some(server), ..self }
     }
 
-    /// So many threads with work without end.
+    /// This many threads with work without end.
     #[must_use]
     pub fn busy(self, threads: u32) -> WorkloadSpec {
         WorkloadSpec { threads, batch: Some(BatchSpec::default()), ..self }
     }
 
-    /// So many threads, each of which wants this part (0–1) of a CPU, every 5 ms anew.
+    /// This many threads, each of which wants this part (0–1) of a CPU, every 5 ms anew.
     #[must_use]
     pub fn using(self, threads: u32, demand: f64) -> WorkloadSpec {
         let periodic = PeriodicSpec {

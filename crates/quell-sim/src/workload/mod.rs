@@ -25,7 +25,7 @@ pub use stats::WorkloadStats;
 
 pub use crate::latencies::Latencies;
 
-/// Something of which there are so many: name-1, name-2 and so on; a single one keeps its name.
+/// Something of which there are this many: name-1, name-2 and so on; a single one keeps its name.
 fn copies<T>(count: u32, name: &str, copy: impl Fn(String) -> T) -> Vec<T> {
     match count {
         1 => vec![copy(name.to_owned())],

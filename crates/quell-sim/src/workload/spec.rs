@@ -16,7 +16,7 @@ use crate::kernel::Partition;
 pub struct WorkloadSpec {
     /// Unique name.
     pub name: String,
-    /// So many of them, named name-1, name-2 and so on.
+    /// This many of them, named name-1, name-2 and so on.
     #[serde(default = "one")]
     pub copies: u32,
     /// Latency-critical or best-effort.
@@ -30,7 +30,7 @@ pub struct WorkloadSpec {
     /// CPUs requested.
     #[serde(default)]
     pub cpus: CpuCount,
-    /// At most so many CPUs.
+    /// At most this many CPUs.
     #[serde(default)]
     pub limit: Option<CpuCount>,
     /// How the request is meant.
@@ -223,7 +223,7 @@ impl WorkloadSpec {
         (0..threads).chain((0..places).map(move |place| place / each))
     }
 
-    /// What its owner tells Quell.
+    /// What its owner configures in Quell.
     #[must_use]
     pub fn description(&self) -> Workload {
         Workload {

@@ -66,7 +66,7 @@ impl Phase {
     }
 }
 
-/// `quell demo`: a server with so many threads and CPUs beside an antagonist with so many threads.
+/// `quell demo`: a server with this many threads and CPUs beside an antagonist with this many threads.
 pub fn latency(server_threads: u32, antagonist_threads: u32) -> Vec<Phase> {
     let server = || Part::new("memcached", Class::LatencyCritical, server_threads, server_threads);
     let antagonist = || Part::new("antagonist", Class::BestEffort, antagonist_threads, 0);
@@ -92,7 +92,7 @@ pub fn runaway(cpus: u32) -> Vec<Phase> {
     ]
 }
 
-/// `quell demo shares`: a server with so many threads and CPUs beside a latency-critical workload that wants all CPUs.
+/// `quell demo shares`: a server with this many threads and CPUs beside a latency-critical workload that wants all CPUs.
 pub fn shares(server_threads: u32, cpus: u32) -> Vec<Phase> {
     let server = || Part::new("memcached", Class::LatencyCritical, server_threads, server_threads);
     let overloaded = || Part::new("overloaded", Class::LatencyCritical, 2 * cpus, cpus - server_threads);

@@ -27,15 +27,15 @@ use quell_command::units;
 pub struct Arguments {
     #[command(flatten)]
     agent: AgentSocket,
-    /// Time between two looks, for example 500ms
+    /// Time between two samples, for example 500ms
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
     interval: Nanos,
-    /// Print one JSON status a look (as `GET /v1/status`), one line each, instead of the view
+    /// Print one JSON status a sample (as `GET /v1/status`), one line each, instead of the view
     #[arg(long)]
     json: bool,
-    /// End after so many looks
+    /// End after this many samples
     #[arg(long, value_name = "COUNT")]
-    looks: Option<u64>,
+    count: Option<u64>,
 }
 
 /// Runs the command.
@@ -45,18 +45,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // An agent that does not run is said on the plain terminal, not in the view.
     let first: Status = client.get("/v1/status")?;
     if arguments.json {
-        return print(&client, first, interval, arguments.looks);
+        return print(&client, first, interval, arguments.count);
     }
     let mut terminal = ratatui::try_init().context("quell top needs a terminal; use --json in a pipe")?;
-    let result = watch(&mut terminal, &client, first, interval, arguments.looks);
+    let result = watch(&mut terminal, &client, first, interval, arguments.count);
     ratatui::restore();
     result
 }
 
-fn print(client: &Client, mut status: Status, interval: Duration, looks: Option<u64>) -> Result<ExitCode> {
+fn print(client: &Client, mut status: Status, interval: Duration, count: Option<u64>) -> Result<ExitCode> {
     for look in 1.. {
         output::json_line(&status)?;
-        if looks.is_some_and(|most| look >= most) {
+        if count.is_some_and(|most| look >= most) {
             break;
         }
         std::thread::sleep(interval);
@@ -70,13 +70,13 @@ fn watch(
     client: &Client,
     first: Status,
     interval: Duration,
-    looks: Option<u64>,
+    count: Option<u64>,
 ) -> Result<ExitCode> {
     let mut model = Model::new(first);
     let mut looked = Instant::now();
     for look in 1.. {
         terminal.draw(|frame| render::render(frame, &model)).context("draw the view")?;
-        if looks.is_some_and(|most| look >= most) {
+        if count.is_some_and(|most| look >= most) {
             break;
         }
         while let Some(left) = interval.checked_sub(looked.elapsed()).filter(|left| !left.is_zero()) {

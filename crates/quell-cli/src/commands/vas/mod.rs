@@ -34,7 +34,7 @@ pub struct Arguments {
     /// A task: when its first job comes, the longest time that a job needs, and the time between jobs (repeatable)
     #[arg(long, group = "demand", value_name = "OFFSET,WORK,PERIOD", allow_hyphen_values = true)]
     task: Vec<Task>,
-    /// Requests at random instead: so many a second, and what each takes: constant:TIME, exponential:MEAN or
+    /// Requests at random instead: this many a second, and what each takes: constant:TIME, exponential:MEAN or
     /// lognormal:MEAN:SIGMA
     #[arg(long, group = "demand", value_name = "RATE,SERVICE", requires_all = ["bound", "period"])]
     poisson: Option<Poisson>,
@@ -47,10 +47,10 @@ pub struct Arguments {
     /// The server's period [default: the one with the smallest share]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, conflicts_with_all = ["blackout", "enforced"])]
     period: Option<Nanos>,
-    /// All others wait at most so long at once while the tasks do what they say
+    /// All others wait at most this long at once while the tasks do what they say
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, conflicts_with = "poisson")]
     blackout: Option<Nanos>,
-    /// All others wait at most so long at once whatever the tasks do; the margin counts
+    /// All others wait at most this long at once whatever the tasks do; the margin counts
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, conflicts_with = "poisson")]
     enforced: Option<Nanos>,
     /// With --poisson: the latency that counts, 0.99 for the 99th percentile

@@ -47,11 +47,12 @@ fn remarks(answer: &Answer) -> Vec<String> {
     let mut remarks = Vec::new();
     match &answer.stream {
         None => remarks.push(
-            "others wait: at most so long at once while the tasks do what they say; enforced: whatever they do".into(),
+            "others wait: at most this long at once while the tasks do what they say; enforced: whatever they do"
+                .into(),
         ),
         Some(stream) => {
             remarks.push(format!(
-                "p{} of the latency: {} (± {:.1} %), within {}; enforced: so long others wait at most at once",
+                "p{} of the latency: {} (± {:.1} %), within {}; enforced: others wait at most this long at once",
                 stream.quantile * 100.0,
                 human::nanoseconds(stream.reached.latency.0),
                 stream.reached.uncertainty * 100.0,
@@ -63,7 +64,7 @@ fn remarks(answer: &Answer) -> Vec<String> {
         remarks.push("! recommended is a whole CPU: nothing is left to others; give a smaller --margin".into());
     }
     if answer.tasks.as_ref().is_some_and(|tasks| !tasks.is_exact) {
-        remarks.push("! so many releases that periods were sampled: another one may need a smaller share".into());
+        remarks.push("! too many releases to check each period: a sample was checked, and another period may need a smaller share".into());
     }
     remarks
 }

@@ -10,10 +10,10 @@ use serde_json::json;
 
 use quell_command::output;
 
-/// Fetch kernel, QEMU and the rest into the cache, and say where they are
+/// Fetch kernel, QEMU and the rest into the cache, and print where they are
 #[derive(Args)]
 pub struct Arguments {
-    /// Kernel version, as in 6.18.15 [default: the best that can be had]
+    /// Kernel version, as in 6.18.15 [default: the best available]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Print what there is as JSON

@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Guest memory in MiB, or as 512M, 2G [default: what the files need, 1G at least]
     #[arg(long, value_name = "SIZE", value_parser = mebibytes, allow_negative_numbers = true)]
     mem: Option<u64>,
-    /// Kernel version, as in 6.18.15 [default: the best that can be had]
+    /// Kernel version, as in 6.18.15 [default: the best available]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Time passes with the guest's instructions; `serial`: two runs are identical
@@ -143,7 +143,7 @@ fn variable(text: &str) -> Result<(OsString, OsString), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(letter) || name.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(format!("{name:?} is no variable's name"));
+        return Err(format!("{name:?} is not a variable name"));
     }
     Ok((name.into(), value.into()))
 }

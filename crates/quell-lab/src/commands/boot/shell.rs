@@ -17,7 +17,7 @@ pub struct Arguments {
     /// Virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-    /// Kernel version, as in 6.18.15 [default: the best that can be had]
+    /// Kernel version, as in 6.18.15 [default: the best available]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Put these programs, what they load and these files into memory, and nothing else of the host

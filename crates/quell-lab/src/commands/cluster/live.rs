@@ -14,9 +14,10 @@ use quell_cluster::live::{Board, Driver as _, control};
 use quell_cluster::policy::AnyClusterPolicy;
 use quell_cluster_sim::live::Simulated;
 use quell_cluster_sim::scenario::Scenario;
+use quell_command::output::WrongCommandLine;
 use quell_command::signals;
 
-/// Control a simulated cluster in real time until it is over; it goes on also while no one controls it
+/// Control a simulated cluster in real time until its scenario ends; it continues without a controller, too
 #[derive(Args)]
 pub struct Arguments {
     /// A shipped scenario's name, or a file
@@ -24,10 +25,10 @@ pub struct Arguments {
     /// The policy
     #[arg(long, default_value = "sdc-global")]
     policy: String,
-    /// Its seconds for one of the clock's
+    /// Simulated seconds per second of real time
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// Begin anew, whatever is there
+    /// Start anew, even if a simulated cluster exists
     #[arg(long)]
     fresh: bool,
     /// The folder with its socket and its journal [default: quell-cluster in $XDG_RUNTIME_DIR, else in /run]
@@ -39,7 +40,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, scenario: &Scenario) -> Result<ExitCode> {
     let Arguments { policy: name, speed, fresh, .. } = arguments;
     if !(speed.is_finite() && *speed > 0.0) {
-        bail!("--speed {speed}: give a number above 0, such as 60 for a minute a second");
+        let wrong = format!("--speed {speed}: give a number above 0, such as 60 for a minute a second");
+        bail!(WrongCommandLine(wrong));
     }
     let policy = AnyClusterPolicy::named(name, scenario.seed)?;
     let folder = Folder::new(arguments.dir.as_deref());

@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use quell_cluster::policy;
-use quell_cluster::report::{Told, told};
+use quell_cluster::report::{WorkloadReport, of_workload};
 use quell_cluster_sim::scenario::{Grain, SHIPPED, Scenario};
 use quell_cluster_sim::sim::{Cluster, Summary};
 use quell_cluster_sim::{grains, report};
@@ -60,7 +60,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check a scenario, and say what is in it
+    /// Check a scenario, and report what is in it
     Check {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -69,12 +69,12 @@ enum Command {
         json: bool,
     },
     Live(live::Arguments),
-    /// Say where a workload is at a scenario's end and which moves were made for it
+    /// Report where a workload is at a scenario's end and which moves were made for it
     Why {
         /// A shipped scenario's name, or a file
         scenario: String,
         /// The workload's number
-        workload: String,
+        workload: u32,
         /// The policy
         #[arg(long, default_value = "sdc-global")]
         policy: String,
@@ -82,7 +82,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a scenario in both grains, and say how far the coarse one can be trusted
+    /// Run a scenario in both grains, and report how far the coarse one can be trusted
     Grains {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -103,7 +103,7 @@ enum Command {
         #[arg(long, default_value = "sdc-global")]
         policy: String,
     },
-    /// Run a recorded scenario again and say whether the same plans come out
+    /// Run a recorded scenario again and report whether its plans are the same
     Replay {
         /// A shipped scenario's name, or a file
         scenario: String,
@@ -124,9 +124,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Check { scenario, json } => check(&read(scenario)?, *json),
         Command::Live(arguments) => live::run(arguments, &read(&arguments.scenario)?),
         Command::Why { scenario, workload, policy, json } => {
-            let id = workload.parse().map(WorkloadId).with_context(|| format!("{workload} is no workload's number"))?;
-            let told = why(&read(scenario)?, id, policy)?;
-            let text = if *json { serde_json::to_string_pretty(&told)? } else { told.text(&Screen::of_output()) };
+            let report = why(&read(scenario)?, WorkloadId(*workload), policy)?;
+            let text = if *json { serde_json::to_string_pretty(&report)? } else { report.text(&Screen::of_output()) };
             print(&text)
         }
         Command::Grains { scenario, policy, json } => grains(&read(scenario)?, policy, *json),
@@ -190,14 +189,14 @@ fn check(scenario: &Scenario, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn why(scenario: &Scenario, id: WorkloadId, policy: &str) -> Result<Told> {
+fn why(scenario: &Scenario, id: WorkloadId, policy: &str) -> Result<WorkloadReport> {
     let mut kind = String::new();
     let outcome = Cluster::simulate(scenario, policy, scenario.seed, |cluster, _| kind = cluster.kind(id).to_owned())?;
     let workloads = &outcome.view.workloads;
     if !workloads.present.get(id.index()).copied().unwrap_or(false) {
         bail!("there is no workload {} at the end: give 0 to {}", id.0, workloads.len().saturating_sub(1));
     }
-    Ok(told(&outcome.view, &outcome.judged, id, &kind))
+    Ok(of_workload(&outcome.view, &outcome.judged, id, &kind))
 }
 
 fn grains(scenario: &Scenario, policy: &str, json: bool) -> Result<ExitCode> {
@@ -239,7 +238,7 @@ fn replay(scenario: &Scenario, path: &PathBuf) -> Result<ExitCode> {
     let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let recorded: Vec<&str> = text.lines().collect();
     let policy: String = serde_json::from_str(recorded.first().copied().unwrap_or_default())
-        .with_context(|| format!("{} is no record of a simulated cluster", path.display()))?;
+        .with_context(|| format!("{} is not a record of a simulated cluster", path.display()))?;
     let now = lines(scenario, &policy)?;
     if let Some(at) =
         (0..recorded.len().max(now.len())).find(|at| recorded.get(*at).copied() != now.get(*at).map(String::as_str))

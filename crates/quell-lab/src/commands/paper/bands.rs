@@ -146,7 +146,7 @@ fn draws(chosen: &[&Assumption]) -> Vec<Point> {
 #[derive(Serialize, Deserialize)]
 pub struct Run {
     topic: String,
-    /// So many.
+    /// This many.
     seeds: u64,
     quick: bool,
     only: Vec<String>,

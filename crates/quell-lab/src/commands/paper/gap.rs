@@ -149,7 +149,7 @@ fn measured(drawn: &Drawn, report: &Report) -> Result<Vec<Measure>> {
     match (drawn.estimate, target.apart(), target.exact.zip(target.estimate)) {
         (Some(name), Some(worst), Some((exact, estimate))) if report.losses.events == 0 => {
             let note = format!(
-                "gap {} exactly, ± {} that the kernel did not tell; {} ± {} estimated; causes ± {}, all of the request",
+                "gap {} exactly, ± {} not reported by the kernel; {} ± {} estimated; causes ± {}, all of the request",
                 human::percent(of_request(exact.gap)),
                 human::percent(of_request(target.doubt.unwrap_or_default())),
                 human::percent(of_request(estimate.account.gap)),

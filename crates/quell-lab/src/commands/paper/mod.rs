@@ -45,7 +45,7 @@ pub struct Arguments {
     /// What to run, see --list
     #[arg(value_name = "ID", required_unless_present_any = ["list", "check", "tables"])]
     ids: Vec<String>,
-    /// Name every claim and every assumption, run nothing
+    /// List every claim and every assumption; run nothing
     #[arg(long)]
     list: bool,
     /// Hold the claims' quotations and the lists of sentences against the papers' texts in this directory, run nothing
@@ -54,7 +54,7 @@ pub struct Arguments {
     /// A shortened run of one seed, a minute or two an ID: no intervals, and so no verdicts
     #[arg(long)]
     quick: bool,
-    /// Of caladan run these figures only: table1, fig1, fig4 …, unmodified, scale
+    /// For caladan run only these figures: table1, fig1, fig4 …, unmodified, scale
     #[arg(long, value_name = "FIGURE,…", num_args = 1.., require_equals = true, value_delimiter = ',')]
     only: Vec<String>,
     /// Run those rows, too, that need a real kernel: in the lab; all, or of caladan those of these scenes (`quell-lab run spin --on programs --in lab
@@ -90,13 +90,13 @@ pub struct Arguments {
     /// Runs with other random numbers
     #[arg(long, hide = true, default_value_t = trial::SEEDS)]
     seeds: u64,
-    /// Keep what each part finds in this directory, and do not run again what is kept there, by whatever build
+    /// Keep the results of each part in this directory, and do not run again what is kept there, by whatever build
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Write what each topic's rows came to into DIR/TOPIC/results.toml
+    /// Write each topic's results to DIR/TOPIC/results.toml
     #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "only", "list", "check", "bands", "assume", "without"])]
     results: Option<PathBuf>,
-    /// Print the tables of the results that are kept in DIR/TOPIC/results.toml, as Markdown; run nothing
+    /// Print the results kept in DIR/TOPIC/results.toml as Markdown tables; run nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["ids", "list", "check", "json", "html"])]
     tables: Option<PathBuf>,
     /// Print the rows as one line of JSON
@@ -128,7 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if !arguments.only.is_empty() && chosen.iter().any(|topic| !SINGLE.contains(&topic.id.as_str())) {
         let only = arguments.only.join(",");
-        bail!("--only={only}: of {} alone single figures can be run", SINGLE.join(", "));
+        bail!("--only={only}: single figures can be run only for {}", SINGLE.join(", "));
     }
     if !arguments.bands.is_empty() {
         return bands::run(arguments, &chosen, &mut out);

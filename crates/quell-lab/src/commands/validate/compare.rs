@@ -6,7 +6,7 @@ use serde::Serialize;
 /// What a cell has of a measure.
 type Of = fn(&Cell) -> Option<f64>;
 
-/// What is compared, and how near it must be, as a share. What has no bound is shown: it tells where the two sides differ.
+/// What is compared, and how near it must be, as a share. What has no bound is shown: it shows where the two sides differ.
 const MEASURES: [(Of, &str, f64); 9] = [
     (|cell| cell.value(Value::Cpus), "CPUs", 0.02),
     (|cell| cell.value(Value::P50), "p50", 0.05),

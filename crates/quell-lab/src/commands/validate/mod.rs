@@ -31,10 +31,10 @@ use real::Side;
 pub struct Arguments {
     /// Scenarios or figures [default: all files *.toml of the directory scenes]
     scenes: Vec<PathBuf>,
-    /// So many scenes that are drawn at random, in place of files
+    /// Run this many randomly generated scenes instead of files
     #[arg(long, value_name = "N", conflicts_with = "scenes", value_parser = clap::value_parser!(u32).range(1..))]
     random: Option<u32>,
-    /// The seed by which they are drawn
+    /// The seed of the generator
     #[arg(long, value_name = "S", requires = "random", default_value_t = 1)]
     seed: u64,
     /// Seeds a side
@@ -44,7 +44,7 @@ pub struct Arguments {
     /// has changed in the simulator
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Debian's version of the kernel, as in 7.0.13 [default: the one that is kept, or the best that there is]
+    /// Debian's version of the kernel, as in 7.0.13 [default: the one that is kept, or the best available]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Print the rows as JSON

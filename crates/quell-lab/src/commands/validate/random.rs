@@ -63,7 +63,7 @@ fn micros(dice: &mut Stream, from: f64, to: f64) -> f64 {
     (from * (to / from).powf(dice.unit())).round()
 }
 
-/// An open loop that wants so many CPUs.
+/// An open loop that wants this many CPUs.
 fn server(dice: &mut Stream, cpus: f64) -> String {
     let service = micros(dice, 100.0, 2000.0);
     let shape = if dice.below(2) == 0 { "constant" } else { "exponential" };

@@ -14,7 +14,7 @@ use crate::write::{Place, Value};
 pub(super) struct Cpusets;
 
 impl Actuator for Cpusets {
-    fn tell(&self, here: &Here<'_>, found: &mut Capabilities) {
+    fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let threads = format!("by affinity; new threads are bound within {}", here.options.scan_interval);
         found.knobs.insert(KnobKind::Cpus, here.by_level(&threads));
     }

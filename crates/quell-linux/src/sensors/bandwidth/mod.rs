@@ -92,7 +92,7 @@ impl Bandwidth {
     }
 
     /// Reports the available sources. If no policy has asked yet, all are tried and closed again.
-    fn tell(&self, found: &mut Capabilities) {
+    fn report(&self, found: &mut Capabilities) {
         let tried;
         let source = match &self.source {
             Some(source) => source,
@@ -182,8 +182,8 @@ impl Bandwidth {
 }
 
 impl Sensor for Bandwidth {
-    fn tell(&self, _: &Members, found: &mut Capabilities) {
-        self.tell(found);
+    fn report(&self, _: &Members, found: &mut Capabilities) {
+        self.report(found);
     }
 
     fn observe(&mut self, wanted: SignalSet, _: &mut Members, view: &mut View) -> Result<(), LinuxError> {

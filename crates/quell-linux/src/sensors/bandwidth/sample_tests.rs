@@ -41,7 +41,7 @@ fn what_a_plan_asks_for_is_in_the_next_view() {
     count(10);
     host.observe(WANTED, &mut view, &mut events).unwrap();
     assert_eq!(view.cpus.llc_misses.len(), 2);
-    assert!(view.cpus.llc_misses.iter().all(|sample| sample.quality == Quality::Absent), "nobody asked");
+    assert!(view.cpus.llc_misses.iter().all(|sample| sample.quality == Quality::Absent), "no one asked");
     count(100);
     host.apply(&asks(Signal::LlcMisses), &mut events).unwrap();
     let [Event::Outcome(Outcome { plan: 7, part: Part::Sample(0), verdict: Verdict::Applied(_) }), ready] = &events[..]

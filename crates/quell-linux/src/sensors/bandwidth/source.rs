@@ -40,7 +40,7 @@ impl Source {
             (Some(error), _) => Lack { why: error.to_string(), fix: PASSED_ON.into() },
             (None, Err(lack)) if lack.fix == ALLOW => lack,
             _ => Lack {
-                why: "neither memory controllers nor resctrl nor LLC misses tell it here".into(),
+                why: "memory controllers, resctrl and LLC misses are all unavailable here".into(),
                 fix: format!(
                     "load the memory controllers' driver (intel_uncore, amd_uncore), mount resctrl, or {PASSED_ON}"
                 ),

@@ -36,9 +36,9 @@ fn bandwidth(tree: &FakeTree, bench: &Bench) -> Bandwidth {
     Bandwidth::with_counters(&tree.roots(), 2, bench.counters())
 }
 
-fn told(bandwidth: &Bandwidth) -> (Support, Support) {
+fn reported(bandwidth: &Bandwidth) -> (Support, Support) {
     let mut found = Capabilities::default();
-    bandwidth.tell(&mut found);
+    bandwidth.report(&mut found);
     let mut take = |signal| found.signals.remove(&signal).unwrap();
     (take(Signal::MemoryBandwidth), take(Signal::LlcMisses))
 }
@@ -65,15 +65,15 @@ fn the_best_source_that_is_there_is_taken() {
     controllers(&tree);
     resctrl(&tree);
     let bandwidth = bandwidth(&tree, &bench);
-    assert_eq!(told(&bandwidth), (Support::Yes, Support::Yes));
+    assert_eq!(reported(&bandwidth), (Support::Yes, Support::Yes));
     tree.remove("sys/bus");
-    let (Support::Partly(limit), Support::Yes) = told(&bandwidth) else { panic!() };
+    let (Support::Partly(limit), Support::Yes) = reported(&bandwidth) else { panic!() };
     assert!(limit.contains("resctrl"), "{limit}");
     tree.remove("sys/fs");
-    let (Support::Partly(limit), Support::Yes) = told(&bandwidth) else { panic!() };
+    let (Support::Partly(limit), Support::Yes) = reported(&bandwidth) else { panic!() };
     assert!(limit.contains("estimated"), "{limit}");
     make(&tree, "AuthenticAMD");
-    let (Support::No { .. }, Support::Partly(limit)) = told(&bandwidth) else { panic!() };
+    let (Support::No { .. }, Support::Partly(limit)) = reported(&bandwidth) else { panic!() };
     assert!(limit.contains("second level"), "{limit}");
     assert!(bench.opened() > 0 && bench.open() == 0, "what was tried is closed again");
 }
@@ -83,13 +83,13 @@ fn why_there_is_none_is_told() {
     let (tree, bench) = (machine(), Bench::default());
     let bandwidth = bandwidth(&tree, &bench);
     bench.refuse(libc::ENOENT);
-    let (Support::No { why, .. }, Support::No { why: no_misses, .. }) = told(&bandwidth) else { panic!() };
+    let (Support::No { why, .. }, Support::No { why: no_misses, .. }) = reported(&bandwidth) else { panic!() };
     assert!(why.contains("neither memory controllers") && no_misses.contains("no CPU here"), "{why}; {no_misses}");
     bench.refuse(libc::EACCES);
-    let (Support::No { why, fix }, Support::No { fix: same, .. }) = told(&bandwidth) else { panic!() };
+    let (Support::No { why, fix }, Support::No { fix: same, .. }) = reported(&bandwidth) else { panic!() };
     assert!(why.contains("not allow") && fix == same && fix.contains("CAP_PERFMON"), "{why}; {fix}");
     controllers(&tree);
-    let (Support::No { why, fix }, _) = told(&bandwidth) else { panic!() };
+    let (Support::No { why, fix }, _) = reported(&bandwidth) else { panic!() };
     assert!(why.contains("memory controllers") && fix.contains("CAP_PERFMON"), "{why}; {fix}");
 }
 
@@ -175,7 +175,7 @@ fn misses_of_all_cpus_make_an_estimate() {
 fn samples_are_of_the_cpus_that_were_asked_for() {
     let (tree, bench) = (machine(), Bench::default());
     let mut bandwidth = bandwidth(&tree, &bench);
-    assert!(!bandwidth.take_samples(), "nobody asked");
+    assert!(!bandwidth.take_samples(), "no one asked");
     bench.count(CACHE_MISSES, CpuId(1), 70, SECOND);
     let before = clock::now();
     assert!(matches!(bandwidth.ask(&ask("1,900")), Some(Verdict::Applied(_))));

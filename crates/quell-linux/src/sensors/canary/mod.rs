@@ -66,7 +66,7 @@ impl Canary {
     }
 
     /// Reports what it can measure here.
-    fn tell(&self, found: &mut Capabilities) {
+    fn report(&self, found: &mut Capabilities) {
         let support = match self.memory.is_some() || self.is_this_machine && IS_KNOWN {
             true => Support::Partly(
                 "felt by timing a few accesses each millisecond, against the least time so far: it says neither how many \
@@ -120,8 +120,8 @@ impl Canary {
 }
 
 impl Sensor for Canary {
-    fn tell(&self, _: &Members, found: &mut Capabilities) {
-        self.tell(found);
+    fn report(&self, _: &Members, found: &mut Capabilities) {
+        self.report(found);
     }
 
     fn observe(&mut self, wanted: SignalSet, _: &mut Members, view: &mut View) -> Result<(), LinuxError> {

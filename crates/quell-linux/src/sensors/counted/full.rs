@@ -13,7 +13,7 @@ const MISS: f64 = 270.0;
 /// The part of the references that finds the queue full is this power of its mean filling, as in the simulator (assumed).
 const POWER: i32 = 4;
 
-/// References that found the queue full, of so many of cycles, references and misses while memory takes this many times its
+/// References that found the queue full, of this many of cycles, references and misses while memory takes this many times its
 /// quiet latency: by Little's law a miss a cycle keeps as many entries taken as it takes cycles.
 pub(super) fn estimate(cycles: f64, references: f64, misses: f64, slowdown: f64) -> f64 {
     if cycles <= 0.0 {
@@ -23,7 +23,7 @@ pub(super) fn estimate(cycles: f64, references: f64, misses: f64, slowdown: f64)
     references * filling.powi(POWER)
 }
 
-/// Per second of a window of so long, and how good it is: as counted, else estimated, if what that takes was counted.
+/// Per second of a window of this long, and how good it is: as counted, else estimated, if what that takes was counted.
 pub(super) fn rate(counts: &Counts, window: &Window, span: Nanos, slowdown: f64) -> Sample<f64> {
     let count = |event: usize| counts[event] as f64 * window[event].times;
     let (events, quality) = match window[FULL].quality {

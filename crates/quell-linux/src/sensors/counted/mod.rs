@@ -130,7 +130,7 @@ impl CountedSensor {
 
     /// Reports the signals, where `traced` is what keeps the kernel's tracepoints away, if anything does. If nothing is
     /// counted yet, a counter of each event is tried and closed again.
-    pub fn tell(&self, members: &Members, traced: Option<Support>, found: &mut Capabilities) {
+    pub fn report(&self, members: &Members, traced: Option<Support>, found: &mut Capabilities) {
         let of_all = |support: Support| COUNTED.map(|signal| (signal, support.clone()));
         if let Some(no) = traced {
             found.signals.extend(of_all(no));

@@ -173,7 +173,7 @@ impl Group {
     }
 
     /// Takes in the outcomes of knobs and solo runs.
-    pub fn hear(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
+    pub fn handle(&mut self, view: &View, events: &[Event], plan: &mut Plan) {
         for event in events {
             match event {
                 Event::SoloBegan(id) if *id == self.foreground() => {

@@ -29,7 +29,7 @@ impl Ring {
         }
     }
 
-    /// The value before so many others.
+    /// The value before this many others.
     fn back(&self, by: usize) -> Option<f32> {
         (usize::from(self.len) > by).then(|| self.values[(usize::from(self.next) + 2 * KEPT - 1 - by) % KEPT])
     }

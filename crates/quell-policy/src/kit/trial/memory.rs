@@ -4,7 +4,7 @@ use quell_model::trial::Resource;
 use quell_model::{Nanos, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-/// What failed so many times is not tried again in the victim's phase.
+/// What failed this many times is not tried again in the victim's phase.
 const FAILURES: u8 = 2;
 /// What is kept is lifted to see if it is still of use after this time, then after twice as long, up to the longest.
 const FIRST_CHECK: Nanos = Nanos::from_secs(10);
@@ -40,7 +40,7 @@ pub struct Memory {
     kept: Vec<Kept>,
 }
 
-/// Room for so many entries of either kind.
+/// Room for this many entries of either kind.
 const ROOM: usize = 32;
 
 impl Memory {

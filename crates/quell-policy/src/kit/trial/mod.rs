@@ -19,11 +19,11 @@ pub use gauge::{Gauge, LEAST};
 pub use memory::{Attempt, Memory};
 use verdict::{compare, margin, with_load};
 
-/// So many windows at most are waited for while nothing shows.
+/// This many windows at most are waited for while nothing shows.
 const ENOUGH: u8 = 6;
 /// Windows that do not come in this time are missing: six reports of a second, and two to spare.
 const PATIENCE: Nanos = Nanos::from_secs(8);
-/// So many windows in a row that are worse than all before end a search at once.
+/// This many windows in a row that are worse than all before end a search at once.
 const ALARMS: u8 = 2;
 /// Worse than all before: by this part of the median.
 const WORSE: f32 = 0.1;

@@ -19,7 +19,7 @@ struct Toy {
     gauge: Gauge,
     now: Nanos,
     strength: u32,
-    told: Vec<Trial>,
+    reported: Vec<Trial>,
     /// Its requests a second.
     load: f64,
 }
@@ -27,7 +27,7 @@ struct Toy {
 impl Toy {
     fn new() -> Toy {
         let (trials, gauge) = (Trials::default(), Gauge::default());
-        Toy { trials, gauge, now: LOOK, strength: 0, told: Vec::new(), load: 100.0 }
+        Toy { trials, gauge, now: LOOK, strength: 0, reported: Vec::new(), load: 100.0 }
     }
 
     fn turn_to(&mut self, strength: u32) {
@@ -35,7 +35,7 @@ impl Toy {
         self.gauge.begin(self.now);
     }
 
-    /// So many looks at a victim whose contention follows from the knob.
+    /// This many looks at a victim whose contention follows from the knob.
     fn looks(&mut self, count: u32, contention: impl Fn(u32) -> f64) {
         for _ in 0..count {
             self.now += LOOK;
@@ -53,7 +53,7 @@ impl Toy {
                 let strength = *self.trials.set(self.now);
                 self.turn_to(strength);
             }
-            self.told.extend(plan.trials);
+            self.reported.extend(plan.trials);
         }
     }
 
@@ -95,7 +95,7 @@ impl Toy {
     }
 
     fn verdict(&self) -> (Finding, Then, Option<u32>) {
-        let last = self.told.last().unwrap();
+        let last = self.reported.last().unwrap();
         (last.finding, last.then, last.to)
     }
 }
@@ -113,9 +113,12 @@ fn what_helps_is_kept_at_its_weakest_step() {
     toy.looks(40, from_three);
     assert_eq!(toy.verdict(), (Finding::Helped, Then::Kept, Some(3)));
     assert_eq!((toy.strength, toy.trials.running()), (3, None));
-    let told = toy.told.last().unwrap();
-    assert!((told.effect().unwrap() + 0.4).abs() < 1e-3 && told.before.count >= 3 && told.after.count >= 3, "{told:?}");
-    assert!((told.cost.unwrap() - 0.3).abs() < 1e-3, "best-effort work is 7 in place of 10: {told:?}");
+    let reported = toy.reported.last().unwrap();
+    assert!(
+        (reported.effect().unwrap() + 0.4).abs() < 1e-3 && reported.before.count >= 3 && reported.after.count >= 3,
+        "{reported:?}"
+    );
+    assert!((reported.cost.unwrap() - 0.3).abs() < 1e-3, "best-effort work is 7 in place of 10: {reported:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use quell_model::trial::{Finding, Judge, Windows};
 
 /// A smaller change is no effect, whatever the spread.
 const LEAST_EFFECT: f32 = 0.02;
-/// A change counts beyond so many times the spread over the root of the number of windows. With three windows a side
+/// A change counts beyond this many times the spread over the root of the number of windows. With three windows a side
 /// that is 1.7 half ranges, with eight 1.1.
 const SPREADS: f32 = 1.5;
 /// A load that moved by more says nothing about the knob.
@@ -55,7 +55,7 @@ mod tests {
         let of = |before, after| compare(Judge::Latency, &before, &after);
         assert_eq!(of(windows(10.0, 0.1, 3), windows(8.0, 0.1, 3)), Finding::Helped);
         assert_eq!(of(windows(10.0, 1.5, 3), windows(8.0, 1.5, 3)), Finding::NoEffect);
-        assert_eq!(of(windows(10.0, 1.5, 8), windows(8.0, 1.5, 8)), Finding::Helped, "more windows tell more");
+        assert_eq!(of(windows(10.0, 1.5, 8), windows(8.0, 1.5, 8)), Finding::Helped, "more windows show more");
         assert_eq!(of(windows(10.0, 0.1, 3), windows(12.0, 0.1, 3)), Finding::Harmed);
         assert_eq!(of(windows(10.0, 0.0, 3), windows(9.9, 0.0, 3)), Finding::NoEffect, "less than 2 %");
     }

@@ -56,7 +56,7 @@ impl Known {
         self
     }
 
-    /// Lines that a miss moves: one is read, and so many in all with those written back.
+    /// Lines that a miss moves: one is read, and this many in all with those written back.
     const fn lines(mut self, lines: f64) -> Known {
         self.profile.bytes_per_miss = lines * LINE;
         self

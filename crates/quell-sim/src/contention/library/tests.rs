@@ -4,7 +4,7 @@ use super::*;
 use crate::contention::settled::{Settled, Thread, settled};
 use crate::machine::Preset;
 
-/// So many threads of a program on the first cores of a machine's first socket.
+/// This many threads of a program on the first cores of a machine's first socket.
 fn alone(machine: &str, name: &str, threads: u32) -> Settled {
     let profile = named(name).unwrap();
     let threads: Vec<Thread<'_>> = (0..threads).map(|core| Thread::new(profile, 0, core)).collect();
@@ -63,7 +63,7 @@ fn batch_programs_are_as_intensive_as_the_dissertation_says() {
     assert!(hit_ratio(&lbm) > hit_ratio(&sjeng) && lbm.load > 10.0 * sjeng.load, "{} {}", lbm.load, sjeng.load);
 }
 
-/// Nobody but streams is near the bandwidth of a socket with one thread, and all retire a usual number of instructions.
+/// Only streams are near the bandwidth of a socket with one thread, and all retire a usual number of instructions.
 /// The table is that of `docs/lab/workloads.md`.
 #[test]
 fn single_threads_are_of_the_usual_order() {

@@ -123,7 +123,7 @@ impl Lc {
         }
     }
 
-    /// Caladan's runtime, whose threads look about for so long.
+    /// Caladan's runtime, whose threads look about for this long.
     #[must_use]
     pub fn runtime(self, spin: Nanos) -> Runtime {
         Runtime { spin, packet: stack(), storage: self.device(), ..Runtime::default() }
@@ -178,7 +178,7 @@ impl Be {
         }
     }
 
-    /// It as a workload of so many threads.
+    /// It as a workload of this many threads.
     #[must_use]
     pub fn spec(self, threads: u32) -> WorkloadSpec {
         let work = |ms: f64, speed: f64| Some(Nanos((ms * 1e6 * f64::from(MANAGED) * speed) as u64));

@@ -33,7 +33,7 @@ pub fn figure7(threads: Threads, length: Nanos) -> Vec<WorkloadSpec> {
 const PEAKS: [(Lc, f64); 3] = [(Lc::Memcached, 10e6), (Lc::Silo, 0.5e6), (Lc::Storage, 0.52e6)];
 
 /// Figure 8b: "11 synthetic LC tasks and 2 synthetic non-interfering BE tasks … each is configured with 2 guaranteed cores",
-/// and so many requests a second together. Each has as many threads as guaranteed cores, as in the published script
+/// and this many requests a second together. Each has as many threads as guaranteed cores, as in the published script
 /// (caladan-all, `paper_experiments.py`, `ksched_stress`: `NR_LC_CORES`). Pinned, each LC task has one core's two hyperthreads for
 /// good, on which its threads spin (`ms['spin'] = ms['threads']`), and there is no room for others.
 #[must_use]
@@ -57,7 +57,7 @@ pub fn figure8b(rate: f64, pinned: bool) -> Vec<WorkloadSpec> {
 const CORES: u32 = 32;
 /// Its latency-critical tasks, and as many best-effort ones.
 pub const TASKS: u32 = 20;
-/// Guaranteed CPUs of each task in Figure 7, and in the scale study: there 8 of the 128 are nobody's (§5.1 recommends "a small
+/// Guaranteed CPUs of each task in Figure 7, and in the scale study: there 8 of the 128 are no one's (§5.1 recommends "a small
 /// number").
 const GUARANTEED: u32 = 6;
 /// CPU time of a request: exponential with this mean.
@@ -83,7 +83,7 @@ pub fn scale(load: f64, lc: u32, be: u32) -> Vec<WorkloadSpec> {
     (0..lc).map(task).chain((0..be).map(batch)).collect()
 }
 
-/// Runs the scale study's tasks, where a decision takes so long.
+/// Runs the scale study's tasks, where a decision takes this long.
 ///
 /// # Errors
 /// [`SimError::Scenario`] never.

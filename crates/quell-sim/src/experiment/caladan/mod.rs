@@ -121,7 +121,7 @@ impl Seen {
         p999(&self.workloads[workload].latencies)
     }
 
-    /// A client's 99.9th percentile of the first so many workloads together.
+    /// A client's 99.9th percentile of the first workloads, this many, together.
     #[must_use]
     pub fn p999_of_all(&self, workloads: usize) -> Nanos {
         let mut all = Latencies::default();
@@ -200,5 +200,5 @@ pub fn run_on<P: Policy>(mut host: SimHost, policy: &mut P, span: Span) -> Resul
     })
 }
 
-/// "Up to" so many reallocations a second are counted over this time (assumed).
+/// "Up to" this many reallocations a second are counted over this time (assumed).
 const REALLOCATIONS_OVER: Nanos = Nanos::from_millis(10);

@@ -8,7 +8,7 @@ use crate::host::drive;
 use crate::workload::{Arrivals, CpuList};
 use crate::{SimError, SimHost, WorkloadSpec};
 
-/// Memcached on so many CPUs, whole cores, beside best-effort work on all others.
+/// Memcached on this many CPUs, whole cores, beside best-effort work on all others.
 #[must_use]
 pub fn static_partition(rate: f64, cpus: u32, be: Option<Be>) -> Vec<WorkloadSpec> {
     let topology = Means::Sets.machine().topology;
@@ -22,7 +22,7 @@ pub fn static_partition(rate: f64, cpus: u32, be: Option<Be>) -> Vec<WorkloadSpe
     std::iter::once(memcached).chain(be).collect()
 }
 
-/// Runs until a collection begins, and on until `seen`, which hears the time since then and what the policy saw and did,
+/// Runs until a collection begins, and on until `seen`, which receives the time since then and what the policy saw and did,
 /// says that it has seen enough, or 100 ms are over. Says when the collection began.
 ///
 /// # Errors

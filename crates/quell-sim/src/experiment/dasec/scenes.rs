@@ -77,7 +77,7 @@ fn pool(name: &str, roles: &[(&str, u32)]) -> WorkloadSpec {
 }
 
 impl Scene {
-    /// This many instances of a service, with so many threads each, in containers.
+    /// This many instances of a service, with this many threads each, in containers.
     #[must_use]
     pub fn of(kind: Kind, instances: u32, threads: u32) -> Scene {
         let mut scene = Scene::default();

@@ -43,7 +43,7 @@ pub enum Cores {
     Any,
     /// These alone, from and to.
     Own(u32, u32),
-    /// The time of so many of them, on any.
+    /// The time of this many of them, on any.
     Time(u32),
 }
 
@@ -119,7 +119,7 @@ fn frames(kind: usize, dataset: Dataset, warm_up: Nanos, measured: Nanos) -> Vec
     all.filter(|at| of(*at) == kind).collect()
 }
 
-/// Object detection (SSD): image loading by so many threads, then the network on the GPU, then the objects one by one.
+/// Object detection (SSD): image loading by this many threads, then the network on the GPU, then the objects one by one.
 #[must_use]
 pub fn detection(
     dataset: Dataset,

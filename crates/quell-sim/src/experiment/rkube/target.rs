@@ -12,7 +12,7 @@ use crate::workload::{ClosedSpec, Dispatch, ParallelSpec, Service};
 pub enum Target {
     /// A batch program.
     Batch(Batch),
-    /// Memcached, asked by YCSB for so many requests a second, or for as many as it answers. "We gradually increase the
+    /// Memcached, asked by YCSB for this many requests a second, or for as many as it answers. "We gradually increase the
     /// throughput (requests per second or rps) by 1000 until it is fully saturated" (§3.1.3).
     Memcached(Option<u32>),
 }
@@ -83,7 +83,7 @@ impl Batch {
     }
 }
 
-/// Memcached with so many threads and clients.
+/// Memcached with this many threads and clients.
 pub(super) fn memcached(threads: u32, pace: Option<u32>, container: WorkloadSpec) -> WorkloadSpec {
     let closed = Some(ClosedSpec {
         clients: CLIENTS * threads / MEMCACHED_CPUS,

@@ -20,7 +20,7 @@ const ALLOCATABLE: u32 = 38;
 /// Services request no more than this together, so that batch jobs have room (assumed).
 const MOST_OF_SERVICES: u32 = 28;
 
-/// Requests a second of a service with so many threads: the part of what they can answer that is asked for on average (cpu_avg of
+/// Requests a second of a service with this many threads: the part of what they can answer that is asked for on average (cpu_avg of
 /// cpu_max; assumed, the text has no value). None: all that it answers.
 fn pace(threads: u32) -> Option<u32> {
     let load = assumed("rkube.trace-load");

@@ -28,7 +28,7 @@ pub const GAMMA1: [Task; 4] = [task(150, 40, 250), task(100, 200, 500), task(50,
 /// Γ2 (§6.1, "Non-Harmonic Periodic Tasks").
 pub const GAMMA2: [Task; 4] = [task(15, 4, 20), task(10, 6, 30), task(5, 10, 50), task(0, 7, 70)];
 
-/// Redis's six clients, each with a query of 0.12 ms every millisecond (§6.2). Their offsets are not told: they are spread
+/// Redis's six clients, each with a query of 0.12 ms every millisecond (§6.2). Their offsets are not reported: they are spread
 /// evenly.
 #[must_use]
 pub fn redis() -> Vec<Task> {

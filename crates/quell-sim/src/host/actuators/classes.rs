@@ -8,7 +8,7 @@ use crate::contention::MeasuredOfMemory;
 pub(super) struct Classes;
 
 impl Actuator for Classes {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Class, Support::Yes);
     }
 

@@ -10,7 +10,7 @@ use crate::kernel::Partition;
 pub(super) struct Cpusets;
 
 impl Actuator for Cpusets {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.knobs.extend([(KnobKind::Cpus, Support::Yes), (KnobKind::Partition, Support::Yes)]);
     }
 

@@ -8,7 +8,7 @@ use crate::contention::MeasuredOfMemory;
 pub(super) struct Freezer;
 
 impl Actuator for Freezer {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Pause, Support::Yes);
     }
 

@@ -8,7 +8,7 @@ use crate::contention::MeasuredOfMemory;
 pub(super) struct Latency;
 
 impl Actuator for Latency {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::WakeUpLatency, Support::Yes);
         found
             .knobs

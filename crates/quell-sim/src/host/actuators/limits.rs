@@ -10,7 +10,7 @@ use crate::host::capabilities::no_contention;
 pub(super) struct Limits;
 
 impl Actuator for Limits {
-    fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
         let modelled = if of_memory == MeasuredOfMemory::Nothing { no_contention() } else { Support::Yes };
         for knob in [KnobKind::CacheWays, KnobKind::WaysOfLlc, KnobKind::Throttle, KnobKind::MemoryNodes] {
             found.knobs.insert(knob, modelled.clone());

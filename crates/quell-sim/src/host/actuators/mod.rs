@@ -20,7 +20,7 @@ use crate::{Kernel, Sim};
 /// kernel's, the machine's or the member's.
 pub(super) trait Actuator: Sync {
     /// Says which knobs it sets where so much of memory can be measured.
-    fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities);
+    fn report(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities);
 
     /// Sets a knob, if it is one of its own. Its target is there, its value within bounds.
     fn set(&self, setting: &KnobSetting, on: &mut On<'_>);
@@ -61,8 +61,8 @@ const ACTUATORS: [&dyn Actuator; 8] = [
     &preemption::Preemption,
 ];
 
-pub(super) fn tell(of_memory: MeasuredOfMemory, found: &mut Capabilities) {
-    ACTUATORS.iter().for_each(|actuator| actuator.tell(of_memory, found));
+pub(super) fn report(of_memory: MeasuredOfMemory, found: &mut Capabilities) {
+    ACTUATORS.iter().for_each(|actuator| actuator.report(of_memory, found));
 }
 
 pub(super) fn set(setting: &KnobSetting, on: &mut On<'_>) {
@@ -93,7 +93,7 @@ mod tests {
         let mut known = BTreeSet::new();
         for actuator in ACTUATORS {
             let mut found = Capabilities::default();
-            actuator.tell(MeasuredOfMemory::Everything, &mut found);
+            actuator.report(MeasuredOfMemory::Everything, &mut found);
             found.knobs.into_keys().for_each(|knob| assert!(known.insert(knob), "{knob:?}"));
         }
         assert!(KnobKind::ALL.iter().all(|knob| known.contains(knob)), "{known:?}");

@@ -8,7 +8,7 @@ use crate::contention::MeasuredOfMemory;
 pub(super) struct Preemption;
 
 impl Actuator for Preemption {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Preemption, Support::Yes);
     }
 

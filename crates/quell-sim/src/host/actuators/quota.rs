@@ -10,7 +10,7 @@ use crate::workload::QUOTA_PERIOD;
 pub(super) struct Quota;
 
 impl Actuator for Quota {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.knobs.insert(KnobKind::Quota, Support::Yes);
     }
 

@@ -8,7 +8,7 @@ use crate::contention::MeasuredOfMemory;
 pub(super) struct Shares;
 
 impl Actuator for Shares {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         for knob in [KnobKind::Weight, KnobKind::IdleOnly] {
             found.knobs.insert(knob, Support::Yes);
         }

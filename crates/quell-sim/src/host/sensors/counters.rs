@@ -17,7 +17,7 @@ use crate::host::capabilities::no_contention;
 use crate::host::members::Members;
 use crate::math;
 
-/// Counters' noise has a stream that nobody else has.
+/// Counters' noise has a stream that no one else has.
 const STREAM: u64 = 3 << 32;
 
 /// A counter and what was seen of it.
@@ -57,7 +57,7 @@ impl Gauge {
     }
 }
 
-/// A counter of workloads: the signal, how good it is, and what is divided by what of all that was counted in so many
+/// A counter of workloads: the signal, how good it is, and what is divided by what of all that was counted in this many
 /// seconds.
 type Counter = (Signal, fn(&Meters) -> &Meter, fn(&Rates, f64) -> (f64, f64));
 
@@ -131,7 +131,7 @@ impl Counters {
     }
 
     /// Takes the samples that are due; says that each is there.
-    pub fn take_samples(&mut self, sim: &Sim, told: &mut Vec<Event>) {
+    pub fn take_samples(&mut self, sim: &Sim, events: &mut Vec<Event>) {
         let now = sim.now();
         let Some(gauges) = self.0.as_deref_mut() else { return };
         while let Some(at) = gauges.sampling.iter().position(|&(at, _)| at <= now) {
@@ -146,13 +146,13 @@ impl Counters {
                 *before = exact;
                 gauges.sampled[cpu.index()] = Sample::exact(*said as u64, now);
             }
-            told.push(Event::SamplesReady);
+            events.push(Event::SamplesReady);
         }
     }
 }
 
 impl Sensor for Counters {
-    fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
         let no_counters = || Support::No {
             why: "this scenario's machine has no counters".into(),
             fix: "choose other `contention.counters`".into(),

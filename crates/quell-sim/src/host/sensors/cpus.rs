@@ -11,7 +11,7 @@ use crate::host::members::Members;
 pub(super) struct Cpus;
 
 impl Sensor for Cpus {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.signals.extend([Signal::Holder, Signal::RequestStart].map(|signal| (signal, Support::Yes)));
     }
 

@@ -27,7 +27,7 @@ struct Reports {
 }
 
 impl Sensor for Latency {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.signals.extend([Signal::Latency, Signal::RequestRate].map(|signal| (signal, Support::Yes)));
     }
 

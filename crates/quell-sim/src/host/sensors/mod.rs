@@ -26,7 +26,7 @@ use usage::Usage;
 /// Measures some signals. It knows the machine and who is managed, not the host.
 pub(super) trait Sensor: Debug {
     /// Says what it measures where so much of memory can be measured.
-    fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities);
+    fn report(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities);
 
     /// A workload comes into this slot: what was measured there before is another's.
     fn admit(&mut self, _id: WorkloadId, _sim: &mut Sim) {}
@@ -63,8 +63,8 @@ impl Sensors {
         [cpus, usage, counters, latency, threads, interrupts]
     }
 
-    pub fn tell(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
-        self.all().into_iter().for_each(|sensor| sensor.tell(of_memory, found));
+    pub fn report(&self, of_memory: MeasuredOfMemory, found: &mut Capabilities) {
+        self.all().into_iter().for_each(|sensor| sensor.report(of_memory, found));
     }
 
     pub fn admit(&mut self, id: WorkloadId, sim: &mut Sim) {
@@ -90,7 +90,7 @@ mod tests {
             let mut known = BTreeSet::new();
             for sensor in Sensors::default().all() {
                 let mut found = Capabilities::default();
-                sensor.tell(of_memory, &mut found);
+                sensor.report(of_memory, &mut found);
                 found.signals.into_keys().for_each(|signal| assert!(known.insert(signal), "{signal:?}: {sensor:?}"));
             }
             assert!(Signal::ALL.iter().all(|signal| known.contains(signal)), "{known:?}");

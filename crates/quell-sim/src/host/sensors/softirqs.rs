@@ -25,13 +25,13 @@ struct Seen {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SoftInterrupts(Vec<Seen>);
 
-/// Interrupts a second of so many packets a second.
+/// Interrupts a second of this many packets a second.
 fn merged(rate: f64) -> f64 {
     rate / (1.0 + rate * MERGED)
 }
 
 impl Sensor for SoftInterrupts {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         let why = "of requests' packets alone, merged where they are nearer than 20 µs";
         found.signals.insert(Signal::SoftInterrupts, Support::Partly(why.into()));
     }

@@ -16,7 +16,7 @@ const SIGNALS: [Signal; 5] =
 pub(super) struct Threads;
 
 impl Sensor for Threads {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.signals.extend(SIGNALS.map(|signal| (signal, Support::Yes)));
     }
 

@@ -15,7 +15,7 @@ const SIGNALS: [Signal; 4] = [Signal::QueueingDelay, Signal::RunTime, Signal::Ru
 pub(super) struct Usage;
 
 impl Sensor for Usage {
-    fn tell(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
+    fn report(&self, _: MeasuredOfMemory, found: &mut Capabilities) {
         found.signals.extend(SIGNALS.map(|signal| (signal, Support::Yes)));
         let why = "the simulator has no sockets".into();
         let fix = "none: the queueing delay has all that waits".into();

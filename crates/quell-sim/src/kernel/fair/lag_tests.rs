@@ -51,7 +51,7 @@ fn preemption() -> impl Strategy<Value = PreemptionMode> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// While nobody comes or goes, nobody is further ahead or behind than its own slice, and a tick (Stoica and
+    /// While no thread comes or goes, none is further ahead or behind than its own slice, and a tick (Stoica and
     /// Abdel-Wahab 1995, Theorem 1: the client's largest request, and the quantum). A slice ends at a tick: none is shorter.
     #[test]
     fn lag_is_bounded_by_the_own_slice(threads in threads(), preemption in preemption()) {
@@ -68,7 +68,7 @@ proptest! {
     }
 
     /// The theorem wants clients to leave without lag. Here, as in Linux, one that is behind may fall asleep: it takes its
-    /// lag along, up to two slices, and the others' change by a part of it, then and when it comes back. Nobody is
+    /// lag along, up to two slices, and the others' change by a part of it, then and when it comes back. No one is
     /// further ahead or behind than twice the longest slice of all, and a tick.
     #[test]
     fn lag_is_bounded_whoever_comes_and_goes(

@@ -79,7 +79,7 @@ pub(crate) struct Forks {
 }
 
 impl Forks {
-    /// So many threads start others.
+    /// This many threads start others.
     pub fn new(spec: &ForksSpec, threads: u32) -> Forks {
         let places = vec![Place::Free; spec.most as usize];
         let starter = Starter { due: VecDeque::new(), is_awake: false, next: 0, places };

@@ -167,7 +167,7 @@ impl Jobs {
             }
             kernel.continue_with(task, job.left);
         } else {
-            // The interrupt that tells of the other job waits for its CPU: it tells of this one, too.
+            // The interrupt that reports the other job waits for its CPU: it reports this one, too.
             kernel.forget_missed(task);
             kernel.wake(task, job.left, kernel.last_cpu(task));
         }

@@ -94,7 +94,7 @@ impl Body {
         }
     }
 
-    /// Since when the oldest of its requests that nobody works on has waited.
+    /// Since when the oldest of its requests that no thread works on has waited.
     pub fn oldest_waiting(&self, now: u64) -> Option<u64> {
         match self {
             Body::Server(server) => server.oldest_waiting(),

@@ -19,7 +19,7 @@ pub struct ParallelSpec {
     /// CPU time after each round of the thread that came last, while the others wait: a serial part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<Service>,
-    /// A thread that waits spins for so long, CPU time, before it sleeps.
+    /// A thread that waits spins for this long, CPU time, before it sleeps.
     #[serde(default, skip_serializing_if = "crate::config::is_zero")]
     pub spin: Nanos,
 }

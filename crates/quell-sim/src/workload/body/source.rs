@@ -131,7 +131,7 @@ impl Source {
         }
     }
 
-    /// An open loop has so many requests per second from now on; none if that is nothing. Clients stay as they are.
+    /// An open loop has this many requests per second from now on; none if that is nothing. Clients stay as they are.
     pub fn set_rate(&mut self, rate: f64, timer: TimerId, kernel: &mut Kernel) {
         if let Source::Open(open) = self {
             open.process.change_rate(rate, kernel.now);
@@ -166,7 +166,7 @@ impl Source {
 }
 
 impl Open {
-    /// When the next request is at the server; references to memory take so many times longer than on idle memory.
+    /// When the next request is at the server; references to memory take this many times longer than on idle memory.
     fn next(&mut self, slowdown: f64) -> Option<u64> {
         let came = self.process.next();
         let at = match (&mut self.forwarded, came) {

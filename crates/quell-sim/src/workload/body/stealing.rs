@@ -7,7 +7,7 @@
 //! from the published source, `runtime/sched.c`).
 //! Where CPUs are granted, the policy says how many threads are active: a grant unparks one, and a thread whose CPU is
 //! taken puts its green thread back into its queue, for the others to steal, and parks (§5.3). Under the kernel's own
-//! scheduler nobody grants CPUs; there a request that finds no thread free unparks one, as long as fewer are active than the
+//! scheduler nothing grants CPUs; there a request that finds no thread free unparks one, as long as fewer are active than the
 //! runtime has CPUs.
 //!
 //! With `packet` requests come as packets, each to the queue of an active thread, which makes green threads of them when it has
@@ -130,7 +130,7 @@ impl Stealing {
             }
             return;
         }
-        // Nobody has a CPU. Whoever is on the way to one, or about to leave it, looks here; if nobody is, one comes.
+        // None has a CPU. A thread on the way to one, or about to leave it, looks here; if there is none, one comes.
         let on_the_way = self.doing.iter().position(|doing| !matches!(doing, Doing::Parked));
         let thread = on_the_way.or_else(|| self.unpark(own, kernel, None)).unwrap_or(0);
         self.receive(thread, request, is_completion, kernel.now());
@@ -188,7 +188,7 @@ impl Stealing {
     }
 
     /// A thread that looks about sees that there is work; the one that it was steered to, if that looks about. False:
-    /// nobody does. Those who looked about when they lost their CPU will look as soon as they have one again.
+    /// none does. Those that looked about when they lost their CPU will look as soon as they have one again.
     fn rouse(&mut self, own: &mut Common, kernel: &mut Kernel, steered: usize) -> bool {
         if self.spinning == 0 {
             return false;

@@ -12,7 +12,7 @@ impl Plans {
         self.check_load()
     }
 
-    /// A lock is held in one place: whoever releases it wakes the next one there.
+    /// A lock is held in one place: its release wakes the next one there.
     fn check_homes(&self) -> Result<(), String> {
         let holds = |plan: &Plan, lock| {
             let mut acts = plan.stages.iter().flat_map(|stage| &stage.steps);

@@ -9,7 +9,7 @@ use crate::lock::LockOrder;
 use crate::sim::Tenant;
 use crate::workload::Load;
 
-/// At most so many stages and signals a request: one bit each.
+/// At most this many stages and signals a request: one bit each.
 const FLAGS: usize = 64;
 
 /// A set of stages that have ended and signals that were given, one bit each.
@@ -241,7 +241,7 @@ impl Plans {
             Step::Work(work) => Act::Work(piece(work)?),
             Step::Locked(work, name) => {
                 let lock = self.locks.iter().position(|(lock, _)| lock == name);
-                let lock = lock.ok_or_else(|| format!("'{name}' is no lock: give it a [[lock]]"))?;
+                let lock = lock.ok_or_else(|| format!("'{name}' is not a lock: give it a [[lock]]"))?;
                 Act::Locked(piece(work)?, lock)
             }
             Step::Gpu(_, moves) if !(0.0..1e15).contains(&moves.0) => {
@@ -279,7 +279,7 @@ impl Plans {
                     format!("'{on}' has roles: name one of {}", roles.join(", "))
                 }
                 Some(_) => format!("'{on}' has no threads for stages: give it a pool"),
-                None => format!("'{on}' is no workload with a pool, nor a role in one"),
+                None => format!("'{on}' is not a workload with a pool, nor a role in one"),
             }
         })
     }
@@ -305,7 +305,7 @@ fn pools(workloads: &[WorkloadSpec]) -> Vec<PoolPlan> {
 fn mask(flags: &[String], names: &[String]) -> Result<Flags, String> {
     names.iter().try_fold(0, |mask, name| match flags.iter().position(|flag| flag == name) {
         Some(flag) => Ok(mask | 1 << flag),
-        None => Err(format!("'{name}' is no stage or signal of this request")),
+        None => Err(format!("'{name}' is not a stage or signal of this request")),
     })
 }
 

@@ -280,7 +280,7 @@ impl Graphs {
     fn release(&mut self, kernel: &mut Kernel, number: usize, lock: usize) {
         let waker = Waker::Thread(self.workers[number].task);
         match self.locks[lock].release() {
-            Next::Nobody => {}
+            Next::NoOne => {}
             Next::Has(next) => {
                 self.workers[next].doing = Doing::Holds(lock);
                 self.wake(kernel, next, waker);
@@ -368,7 +368,7 @@ impl Graphs {
         }
     }
 
-    /// Since when the oldest stage that nobody works on has waited in a workload. Where all threads of a pool sleep, for
+    /// Since when the oldest stage that no thread works on has waited in a workload. Where all threads of a pool sleep, for
     /// locks or for others, no CPU would help, and what waits for them does not count.
     pub fn oldest_waiting(&self, workload: usize, kernel: &Kernel) -> Option<u64> {
         let moves =

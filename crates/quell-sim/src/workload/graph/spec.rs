@@ -28,7 +28,7 @@ impl GraphSpec {
 pub struct RequestSpec {
     /// Unique name.
     pub name: String,
-    /// So many kinds, named name-1, name-2 and so on; the n-th uses the n-th copy of workloads and locks that have
+    /// This many kinds, named name-1, name-2 and so on; the n-th uses the n-th copy of workloads and locks that have
     /// copies.
     #[serde(default = "one")]
     pub copies: u32,
@@ -38,7 +38,7 @@ pub struct RequestSpec {
     /// Or a closed one: who asks.
     #[serde(default)]
     pub clients: Option<Clients>,
-    /// At most so many are under way at once; others wait outside. None: any number.
+    /// At most this many are under way at once; others wait outside. None: any number.
     #[serde(default)]
     pub at_most: Option<u32>,
     /// Its stages.
@@ -152,7 +152,7 @@ impl From<Step> for StepText {
 pub struct LockSpec {
     /// Unique name.
     pub name: String,
-    /// So many of them, named name-1, name-2 and so on.
+    /// This many of them, named name-1, name-2 and so on.
     #[serde(default = "one")]
     pub copies: u32,
     /// Who has it next.

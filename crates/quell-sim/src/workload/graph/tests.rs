@@ -79,7 +79,7 @@ fn what_cannot_be_is_refused_with_its_place() {
     refused("\"store\"\nsteps", "\"stare\"\nsteps", &["s.toml:47", "'stare'", "no workload"]);
     refused("app.main\"", "app\"", &["'app'", "app.helper, app.main"]);
     refused("app.main\"", "hog\"", &["'hog'", "give it a pool"]);
-    refused("lock = \"index\" }", "lock = \"idnex\" }", &["s.toml:38", "'idnex' is no lock"]);
+    refused("lock = \"index\" }", "lock = \"idnex\" }", &["s.toml:38", "'idnex' is not a lock"]);
     refused("after = [\"asked\"]", "after = [\"aksed\"]", &["s.toml:37", "'aksed'", "'look-up'"]);
     refused("[\"look-up\"]", "[\"lock-up\"]", &["s.toml:32", "'lock-up'"]);
     refused("after = [\"asked\"]", "", &["'search'", "exactly one first stage"]);

@@ -128,7 +128,7 @@ pub fn figure5(trial: Trial) -> Result<Figure> {
 
 /// Figure 1: CPUs are divided once and for all.
 pub fn figure1(trial: Trial) -> Result<Figure> {
-    let nobody = || AnyPolicy::None(NoPolicy::new(NoConfig::default()));
+    let baseline = || AnyPolicy::None(NoPolicy::new(NoConfig::default()));
     let millis = Nanos::from_millis;
     let alone = Span { seed: trial.seed, warm_up: millis(100), measured: millis(if trial.quick { 150 } else { 500 }) };
     // "memcached is given enough cores to keep its 99.9th percentile tail latency below 50 μs when run in isolation": whole
@@ -136,7 +136,7 @@ pub fn figure1(trial: Trial) -> Result<Figure> {
     let mut calm = None;
     for cpus in (2..=20).step_by(2) {
         let workloads = static_partition(RATE, cpus, None);
-        let p999 = run(Means::Sets, &workloads, &mut nobody(), alone)?.p999(0);
+        let p999 = run(Means::Sets, &workloads, &mut baseline(), alone)?.p999(0);
         if p999 < ALONE {
             calm = Some((cpus, p999));
             break;
@@ -148,7 +148,7 @@ pub fn figure1(trial: Trial) -> Result<Figure> {
     let seen = Phases::new(windows(
         Means::Sets,
         &static_partition(RATE, cpus, Some(Be::SwaptionsGc)),
-        &mut nobody(),
+        &mut baseline(),
         span,
         WINDOW,
     )?);
@@ -202,8 +202,8 @@ fn static_rate(cpus: u32, trial: Trial, collecting: bool) -> Result<f64> {
     }
     let measured = Nanos::from_millis(if trial.quick { 50 } else { 200 });
     let span = Span { seed: trial.seed, warm_up: Nanos::from_millis(150), measured };
-    let nobody = &mut AnyPolicy::None(NoPolicy::new(NoConfig::default()));
-    Ok(run(Means::Sets, &workloads, nobody, span)?.rate(0))
+    let baseline = &mut AnyPolicy::None(NoPolicy::new(NoConfig::default()));
+    Ok(run(Means::Sets, &workloads, baseline, span)?.rate(0))
 }
 
 /// Table 1: Caladan's reaction time when a collection begins, and the time until memory is no longer saturated. A

@@ -98,6 +98,6 @@ impl Grid {
     /// The target's result beside this neighbour.
     pub fn seen(&self, target: Target, neighbour: Option<Neighbour>, column: impl Into<Column>) -> Result<&Seen> {
         let cell = (Tenants { target, neighbour }, column.into());
-        self.seen.get(&cell).with_context(|| format!("nobody ran {cell:?}"))
+        self.seen.get(&cell).with_context(|| format!("{cell:?} was not run"))
     }
 }

@@ -28,7 +28,7 @@ const LIFTED: Nanos = Nanos::from_secs(5);
 /// A service has so much of a technique, or that is useless.
 const LEAST_CYCLES: f64 = 0.02;
 const LEAST_TAIL: f64 = 0.05;
-/// A service whose tail is so many times as long is listed.
+/// A service whose tail is this many times as long is listed.
 const BEYOND: f64 = 1.25;
 
 /// What one run showed.
@@ -42,7 +42,7 @@ struct Seen {
     /// Is something stronger at the end than before the step?
     stronger: Option<String>,
     /// The trials.
-    told: Vec<String>,
+    found: Vec<String>,
 }
 
 /// The policy.
@@ -60,7 +60,7 @@ fn run(mix: &Mix, verify: bool) -> Result<Seen> {
     // Three services are profiled within the warm-up.
     host.limit_leases(LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() });
     let mut stack = Stack::of_one(policy(verify)?, host.view());
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     let mut remember = |_: &SimHost, stack: &Stack<EdgeIso>| {
         let ended = |trial: &&quell_model::Trial| matches!(trial.then, Then::Kept | Then::Undone);
         let text = |trial: &quell_model::Trial| {
@@ -72,7 +72,7 @@ fn run(mix: &Mix, verify: bool) -> Result<Seen> {
             let victim = trial.victim.0;
             format!("{knob} {on} for {victim} {from}→{to} {before:.3}→{after:.3} {:?}", trial.finding).to_lowercase()
         };
-        told.extend(stack.first().plan.trials.iter().filter(ended).map(text));
+        found.extend(stack.first().plan.trials.iter().filter(ended).map(text));
     };
     drive(&mut host, &mut stack, WARM_UP, &mut remember);
     host.end_warm_up();
@@ -121,7 +121,7 @@ fn run(mix: &Mix, verify: bool) -> Result<Seen> {
         in_force,
         useless,
         stronger: stronger.map(|technique| technique.knob().name().to_owned()),
-        told,
+        found,
     })
 }
 
@@ -143,7 +143,7 @@ pub(super) fn measures(trial: Trial) -> Result<Vec<Measure>> {
     for (number, (mix, (off, on))) in pairs.iter().enumerate() {
         let ratios: Vec<f64> = on.tails.iter().zip(&off.tails).map(|(on, off)| on / off.max(1.0)).collect();
         for (ratio, spec) in ratios.iter().zip(&mix.workloads).filter(|(ratio, _)| **ratio > BEYOND) {
-            beyond.push(format!("{} of mix {number} {ratio:.2} ({})", spec.name, on.told.join("; ")));
+            beyond.push(format!("{} of mix {number} {ratio:.2} ({})", spec.name, on.found.join("; ")));
         }
         tails.push(geometric_mean(&ratios));
         work.push(on.work.iter().sum::<f64>() / off.work.iter().sum::<f64>().max(1.0));

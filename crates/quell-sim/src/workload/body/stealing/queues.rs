@@ -7,7 +7,7 @@ use crate::workload::body::Request;
 /// Packets, or completions, that are taken in at once (`RUNTIME_RX_BATCH_SIZE` in the published source).
 const BATCH: usize = 32;
 
-/// A green thread that nobody runs.
+/// A green thread that no thread runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     pub request: Request,

@@ -9,7 +9,7 @@ use crate::workload::body::source::Forward;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {
-    /// A thread that finds nothing looks about for so long before it parks (2 µs: `RUNTIME_SCHED_MIN_POLL_US` in the
+    /// A thread that finds nothing looks about for this long before it parks (2 µs: `RUNTIME_SCHED_MIN_POLL_US` in the
     /// published sources of Shenango and Caladan).
     pub spin: Nanos,
     /// One green thread gives way to the next (assumed: 50 ns, a function call and a few registers).
@@ -21,7 +21,7 @@ pub struct Runtime {
     /// Making a green thread of a packet; zero: requests come as green threads.
     #[serde(skip_serializing_if = "crate::config::is_zero")]
     pub packet: Nanos,
-    /// Every request waits so long for a device when half of its work is done; zero: none does.
+    /// Every request waits this long for a device when half of its work is done; zero: none does.
     #[serde(skip_serializing_if = "crate::config::is_zero")]
     pub storage: Nanos,
     /// Requests come through a core that forwards them.
@@ -36,7 +36,7 @@ impl Default for Runtime {
 }
 
 impl Runtime {
-    /// Nothing costs anything, and nobody spins: for comparisons with theory.
+    /// Nothing costs anything, and no thread spins: for comparisons with theory.
     pub const FREE: Runtime = Runtime {
         spin: Nanos(0),
         switch: Nanos(0),

@@ -84,7 +84,7 @@ fn cells(printed: &str) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     while let Some(line) = lines.next() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let ["column", name, service, neighbour, own, span] = words[..] else { bail!("'{line}' is no column") };
+        let ["column", name, service, neighbour, own, span] = words[..] else { bail!("'{line}' is not a column") };
         let load = lines.next().and_then(|line| line.strip_prefix("load ")).context("a column without its load")?;
         let load: Load = serde_json::from_str(load).context("read the load's report")?;
         let [service, neighbour, own, span] = [service, neighbour, own, span].map(|ns| ns.parse().unwrap_or(0.0));

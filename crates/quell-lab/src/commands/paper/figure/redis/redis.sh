@@ -96,7 +96,7 @@ END
     if [ -n "$agent" ]; then
         kill $agent
         wait $agent
-        grep -c 'was used up' /run/agent.log | sed "s/^/$name: budgets used up, told: /" >&2
+        grep -c 'was used up' /run/agent.log | sed "s/^/$name: budgets used up: /" >&2
     fi
     [ $how != deadline ] || chrt -o -p 0 $redis
     echo "column $name $service $others $own $span"

@@ -1,4 +1,4 @@
-//! The loader is told of queues that form.
+//! The loader is notified of queues that form.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,8 +7,8 @@ use quell_scx::layout::{CALM, NEWS, NOBODY};
 use crate::half::{Half, WAKES};
 
 /// Another workload has the CPU when a thread of one of this class comes, with a place in the line or without: is the loader
-/// told, if it listens so?
-fn is_told(lc: bool, in_line: bool, listening: u32) -> bool {
+/// notified, if it listens so?
+fn is_notified(lc: bool, in_line: bool, listening: u32) -> bool {
     let half = Half::with_cpus(1);
     half.workload(0, true);
     let state = half.workload(1, lc);
@@ -19,15 +19,15 @@ fn is_told(lc: bool, in_line: bool, listening: u32) -> bool {
     half.shared().hand_on(0, NOBODY, 0);
     half.runs(0);
     half.shared().listening.store(listening, Relaxed);
-    half.told();
+    half.notified();
     half.enqueues(1, WAKES);
-    half.told() > 0
+    half.notified() > 0
 }
 
 #[test]
-fn a_calm_loader_is_not_told_of_queues_of_best_effort_work_in_line() {
-    let told = |lc, in_line| [0, NEWS, NEWS | CALM].map(|listening| is_told(lc, in_line, listening));
-    assert_eq!(told(false, true), [false, true, false]);
-    assert_eq!(told(false, false), [false, true, true]);
-    assert_eq!(told(true, true), [false, true, true]);
+fn a_calm_loader_is_not_notified_of_queues_of_best_effort_work_in_line() {
+    let notified = |lc, in_line| [0, NEWS, NEWS | CALM].map(|listening| is_notified(lc, in_line, listening));
+    assert_eq!(notified(false, true), [false, true, false]);
+    assert_eq!(notified(false, false), [false, true, true]);
+    assert_eq!(notified(true, true), [false, true, true]);
 }

@@ -1,4 +1,4 @@
-//! What a kernel has done, for whoever wants to hear of it.
+//! What a kernel has done, as far as it is reported.
 
 use quell_model::Event;
 
@@ -21,15 +21,15 @@ pub struct Counters {
     pub balanced: u64,
 }
 
-/// All that it tells.
+/// All that it reports.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reports {
     pub counters: Counters,
-    /// For the host: what a policy may want to hear of.
+    /// For the host: what a policy may act on.
     pub happened: Vec<Event>,
     pub wakers: Wakers,
-    /// Threads from under which a granted CPU was taken, for the workloads to hear of.
+    /// Threads from under which a granted CPU was taken, to be reported to the workloads.
     pub preempted: Vec<TaskId>,
-    /// Who ran where and when, on request.
+    /// What ran where and when, on request.
     pub trace: Option<Box<Trace>>,
 }
