@@ -1,0 +1,212 @@
+// The runtime's side of NRI, by upstream's own code, for tests of plug-ins.
+//
+// It keeps pods and containers as a runtime does, relays what standard input says (one JSON object a line: {"do": METHOD, "message":
+// MESSAGE}) and answers each line with one on standard output: {"answer": MESSAGE} or {"error": WORDS}. Messages are NRI's, as protobuf's
+// JSON. Lines with "event" come in between. It ends when standard input does.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+type command struct {
+	Do      string
+	Message json.RawMessage
+}
+
+// runtime is what a container runtime knows.
+type runtime struct {
+	sync.Mutex
+	out        sync.Mutex
+	nri        *adaptation.Adaptation
+	pods       []*api.PodSandbox
+	containers []*api.Container
+	cpus       map[string]string
+}
+
+func (r *runtime) say(key string, value any) {
+	line, err := json.Marshal(map[string]any{key: value})
+	if err != nil {
+		panic(err)
+	}
+	r.out.Lock()
+	defer r.out.Unlock()
+	fmt.Println(string(line))
+}
+
+func (r *runtime) synchronize(ctx context.Context, plugin adaptation.SyncCB) error {
+	r.Lock()
+	pods, containers := r.pods, r.containers
+	r.Unlock()
+	begun := time.Now()
+	updates, err := plugin(ctx, pods, containers)
+	if err != nil {
+		r.say("event", map[string]any{"failed": err.Error()})
+		return err
+	}
+	r.update(ctx, updates)
+	r.say("event", map[string]any{"containers": len(containers), "microseconds": time.Since(begun).Microseconds()})
+	return nil
+}
+
+// update sets CPUs, and answers with the updates of containers that it does not know.
+func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	r.Lock()
+	defer r.Unlock()
+	var failed []*api.ContainerUpdate
+	for _, update := range updates {
+		// Upstream answers an update with one of nothing for its container.
+		if update == nil {
+			continue
+		}
+		if _, known := r.cpus[update.ContainerId]; !known {
+			failed = append(failed, update)
+		} else if cpus := update.GetLinux().GetResources().GetCpu().GetCpus(); cpus != "" {
+			r.cpus[update.ContainerId] = cpus
+		}
+	}
+	return failed, nil
+}
+
+func (r *runtime) create(ctx context.Context, request *api.CreateContainerRequest) (*api.CreateContainerResponse, error) {
+	answer, err := r.nri.CreateContainer(ctx, request)
+	if err == nil {
+		r.Lock()
+		r.cpus[request.Container.Id] = answer.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus()
+		r.Unlock()
+		r.update(ctx, answer.Update)
+	}
+	return answer, err
+}
+
+func (r *runtime) change(ctx context.Context, request *api.UpdateContainerRequest) (*api.UpdateContainerResponse, error) {
+	answer, err := r.nri.UpdateContainer(ctx, request)
+	if err == nil {
+		r.update(ctx, answer.Update)
+	}
+	return answer, err
+}
+
+func (r *runtime) stop(ctx context.Context, request *api.StopContainerRequest) (*api.StopContainerResponse, error) {
+	answer, err := r.nri.StopContainer(ctx, request)
+	r.Lock()
+	delete(r.cpus, request.Container.Id)
+	r.Unlock()
+	if err == nil {
+		r.update(ctx, answer.Update)
+	}
+	return answer, err
+}
+
+func (r *runtime) populate(_ context.Context, all *api.SynchronizeRequest) error {
+	r.Lock()
+	defer r.Unlock()
+	r.pods, r.containers = all.Pods, all.Containers
+	for _, container := range all.Containers {
+		r.cpus[container.Id] = container.GetLinux().GetResources().GetCpu().GetCpus()
+	}
+	return nil
+}
+
+// relay hands a message to call.
+func relay[Q, A proto.Message](r *runtime, message json.RawMessage, request Q, call func(context.Context, Q) (A, error)) {
+	if err := protojson.Unmarshal(message, request); err != nil {
+		panic(err)
+	}
+	answer, err := call(context.Background(), request)
+	if err != nil {
+		r.say("error", err.Error())
+		return
+	}
+	text, err := protojson.Marshal(answer)
+	if err != nil {
+		panic(err)
+	}
+	r.say("answer", json.RawMessage(text))
+}
+
+func event[Q proto.Message](r *runtime, message json.RawMessage, request Q, call func(context.Context, Q) error) {
+	relay(r, message, request, func(ctx context.Context, request Q) (*api.Empty, error) {
+		return &api.Empty{}, call(ctx, request)
+	})
+}
+
+func (r *runtime) run(c command) {
+	m := c.Message
+	switch c.Do {
+	case "Populate":
+		event(r, m, &api.SynchronizeRequest{}, r.populate)
+	case "Start":
+		event(r, m, &api.Empty{}, func(context.Context, *api.Empty) error { return r.nri.Start() })
+	case "Cpus":
+		r.Lock()
+		defer r.Unlock()
+		r.say("answer", r.cpus)
+	case "RunPodSandbox":
+		event(r, m, &api.RunPodSandboxRequest{}, r.nri.RunPodSandbox)
+	case "UpdatePodSandbox":
+		relay(r, m, &api.UpdatePodSandboxRequest{}, r.nri.UpdatePodSandbox)
+	case "PostUpdatePodSandbox":
+		event(r, m, &api.PostUpdatePodSandboxRequest{}, r.nri.PostUpdatePodSandbox)
+	case "StopPodSandbox":
+		event(r, m, &api.StopPodSandboxRequest{}, r.nri.StopPodSandbox)
+	case "RemovePodSandbox":
+		event(r, m, &api.RemovePodSandboxRequest{}, r.nri.RemovePodSandbox)
+	case "CreateContainer":
+		relay(r, m, &api.CreateContainerRequest{}, r.create)
+	case "PostCreateContainer":
+		event(r, m, &api.PostCreateContainerRequest{}, r.nri.PostCreateContainer)
+	case "StartContainer":
+		event(r, m, &api.StartContainerRequest{}, r.nri.StartContainer)
+	case "PostStartContainer":
+		event(r, m, &api.PostStartContainerRequest{}, r.nri.PostStartContainer)
+	case "UpdateContainer":
+		relay(r, m, &api.UpdateContainerRequest{}, r.change)
+	case "PostUpdateContainer":
+		event(r, m, &api.PostUpdateContainerRequest{}, r.nri.PostUpdateContainer)
+	case "StopContainer":
+		relay(r, m, &api.StopContainerRequest{}, r.stop)
+	case "RemoveContainer":
+		event(r, m, &api.RemoveContainerRequest{}, r.nri.RemoveContainer)
+	default:
+		panic("what is " + c.Do)
+	}
+}
+
+// Arguments: the socket, the folder of plug-ins that it starts itself, milliseconds that it waits for an answer.
+func main() {
+	limit, err := time.ParseDuration(os.Args[3] + "ms")
+	if err != nil {
+		panic(err)
+	}
+	adaptation.SetPluginRequestTimeout(limit)
+	r := &runtime{cpus: map[string]string{}}
+	r.nri, err = adaptation.New("upstream", "v1.2.3", r.synchronize, r.update,
+		adaptation.WithSocketPath(os.Args[1]),
+		adaptation.WithPluginPath(os.Args[2]),
+		adaptation.WithPluginConfigPath(os.Args[2]))
+	if err != nil {
+		panic(err)
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			panic(err)
+		}
+		r.run(c)
+	}
+	r.nri.Stop()
+}
