@@ -135,7 +135,7 @@ pub type Answer<T> = Result<T, Refusal>;
 pub struct Refusal(String);
 
 impl Refusal {
-    /// With these words: for whoever reads the pod's events, so with the fix.
+    /// With these words. They end up in the pod's events: say what is wrong, and the fix.
     pub fn new(words: impl Into<String>) -> Refusal {
         Refusal(words.into())
     }

@@ -101,6 +101,7 @@ impl Plugin for Waits {
                 let runtime = self.runtime.as_ref().unwrap();
                 return Err(runtime.update_containers(Vec::new(), LIMIT).unwrap_err().to_string().into());
             }
+            "panic" => panic!("of the test's plug-in"),
             "long" => {
                 let mut creation = Creation::on_cpus("0-1");
                 creation.adjust.args = vec!["x".repeat(3 << 20)];
@@ -278,6 +279,15 @@ fn a_runtime_that_asks_without_end_or_sends_no_nri_is_left() {
     fake.socket.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let error = plugin.join().unwrap().unwrap_err();
     assert!(error.to_string().contains("is it the socket of NRI?"), "{error}");
+}
+
+#[test]
+fn a_plug_in_that_panics_leaves_no_connection_behind() {
+    let Pair { mut fake, plugin, runtime, .. } = pair();
+    fake.ask("CreateContainer", &of_pod("panic"), LIMIT);
+    assert!(fake.next().is_none(), "the connection is closed");
+    assert!(plugin.join().is_err());
+    assert!(matches!(runtime.update_containers(Vec::new(), LIMIT).unwrap_err(), Error::Gone { .. }));
 }
 
 #[test]

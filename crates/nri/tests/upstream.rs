@@ -10,12 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nri::{ContainerUpdate, Ended, Error, FailurePolicy, LinuxResources, Registration, Runtime, Stub};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use nri::{
+    Answer, ContainerUpdate, Ended, Error, Event, Events, FailurePolicy, LinuxResources, Plugin, Registration, Runtime,
+    Stub,
+};
 use pinner::{CPUS, Pinner};
+use prost::Message;
 use serde_json::{Value, json};
 use side::Upstream;
 use tempfile::TempDir;
@@ -298,6 +303,72 @@ fn in_ten_thousand_random_events_no_cpu_is_exclusive_twice() {
         }
     }
     assert!(refused > 100 && refused < 5000, "{refused} refused");
+}
+
+/// Reads a message of which upstream has set every field, and writes it again.
+fn again<M: Message + Default>(upstream: &mut Upstream, name: &str) {
+    let bytes = upstream.ask("Filled", &json!(name)).unwrap();
+    let bytes = BASE64_STANDARD.decode(bytes.as_str().unwrap()).unwrap();
+    let message = M::decode(&*bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let written = BASE64_STANDARD.encode(message.encode_to_vec());
+    let differs = upstream.ask("Same", &json!({"name": name, "bytes": written})).unwrap();
+    assert_eq!(differs, "", "{name}");
+}
+
+#[test]
+fn no_field_of_any_message_is_lost() {
+    let Some(program) = side::program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut upstream = Upstream::new(program, &socket(&folder), folder.path(), LIMIT);
+    again::<nri::PodSandbox>(&mut upstream, "PodSandbox");
+    again::<nri::Container>(&mut upstream, "Container");
+    again::<LinuxResources>(&mut upstream, "LinuxResources");
+    again::<nri::ContainerAdjustment>(&mut upstream, "ContainerAdjustment");
+    again::<ContainerUpdate>(&mut upstream, "ContainerUpdate");
+    again::<nri::Configuration>(&mut upstream, "ConfigureRequest");
+    again::<nri::Validation>(&mut upstream, "ValidateContainerAdjustmentRequest");
+}
+
+/// Refuses CPUs that another plug-in gave to a pod with an annotation.
+struct Validator(Sender<String>);
+
+impl Plugin for Validator {
+    fn configure(&mut self, _: nri::Configuration) -> Answer<Events> {
+        Ok(Events::of(&[Event::ValidateContainerAdjustment]))
+    }
+
+    fn synchronize(&mut self, _: Vec<nri::PodSandbox>, _: Vec<nri::Container>) -> Answer<Vec<ContainerUpdate>> {
+        let _ = self.0.send("ready".into());
+        Ok(Vec::new())
+    }
+
+    fn validate_container_adjustment(&mut self, validation: nri::Validation) -> Answer<()> {
+        const CPUS: i32 = 21;
+        let id = validation.container.unwrap_or_default().id;
+        let owners = validation.owners.unwrap_or_default().owners;
+        let owner = owners.get(&id).and_then(|owners| owners.simple.get(&CPUS)).cloned().unwrap_or_default();
+        let _ = self.0.send(format!("{id} {owner}"));
+        let is_refused = validation.pod.unwrap_or_default().annotations.contains_key("refused");
+        if is_refused { Err(format!("no CPUs by {owner}: remove the annotation").into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_validator_sees_what_others_set_and_may_refuse_it() {
+    let Some(mut node) = Node::new(&populated(0), LIMIT) else { return };
+    let stub = Stub::connect(socket(&node.folder), Registration::new("validator", "90").unwrap()).unwrap();
+    let (to_calls, calls) = channel();
+    thread::spawn(move || stub.run(&mut Validator(to_calls)));
+    assert_eq!(calls.recv().unwrap(), "ready");
+    // Upstream asks it shortly after it is synchronised.
+    let asked = (0..1000).find_map(|_| {
+        node.create("a", json!({"cpus": "1"})).unwrap();
+        thread::sleep(Duration::from_millis(10));
+        calls.try_recv().ok()
+    });
+    assert_eq!(asked.as_deref(), Some("a 10-pinner"));
+    let refusal = node.create("b", json!({"cpus": "1", "refused": ""})).unwrap_err();
+    assert!(refusal.contains("no CPUs by 10-pinner: remove the annotation"), "{refusal}");
 }
 
 /// A plug-in that the runtime starts itself: a script that runs this test's program for [`started_by_the_runtime`] alone.

@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 type command struct {
@@ -142,9 +143,102 @@ func event[Q proto.Message](r *runtime, message json.RawMessage, request Q, call
 	})
 }
 
+// messages are those that plug-ins see, by NRI's name.
+var messages = map[string]proto.Message{
+	"PodSandbox":                         &api.PodSandbox{},
+	"Container":                          &api.Container{},
+	"LinuxResources":                     &api.LinuxResources{},
+	"ContainerAdjustment":                &api.ContainerAdjustment{},
+	"ContainerUpdate":                    &api.ContainerUpdate{},
+	"ConfigureRequest":                   &api.ConfigureRequest{},
+	"ValidateContainerAdjustmentRequest": &api.ValidateContainerAdjustmentRequest{},
+}
+
+// value is one that no other field has.
+func value(field protoreflect.FieldDescriptor, next *uint64, message func() protoreflect.Value) protoreflect.Value {
+	*next++
+	switch field.Kind() {
+	case protoreflect.MessageKind:
+		inner := message()
+		fill(inner.Message(), next)
+		return inner
+	case protoreflect.EnumKind:
+		values := field.Enum().Values()
+		return protoreflect.ValueOfEnum(values.Get(values.Len() - 1).Number())
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(fmt.Sprintf("%s %d", field.Name(), *next))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(-int32(*next))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(-int64(*next))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(uint32(*next))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(1<<63 + *next)
+	}
+	panic("what is " + field.Kind().String())
+}
+
+// fill sets every field, and two elements of every list and map.
+func fill(message protoreflect.Message, next *uint64) {
+	fields := message.Descriptor().Fields()
+	for at := range fields.Len() {
+		field := fields.Get(at)
+		switch {
+		case field.IsMap():
+			entries := message.Mutable(field).Map()
+			for range 2 {
+				key := value(field.MapKey(), next, nil)
+				entries.Set(key.MapKey(), value(field.MapValue(), next, entries.NewValue))
+			}
+		case field.IsList():
+			list := message.Mutable(field).List()
+			list.Append(value(field, next, list.NewElement))
+			list.Append(value(field, next, list.NewElement))
+		default:
+			message.Set(field, value(field, next, func() protoreflect.Value { return message.NewField(field) }))
+		}
+	}
+}
+
+func filled(name string) proto.Message {
+	message, next := proto.Clone(messages[name]), uint64(0)
+	fill(message.ProtoReflect(), &next)
+	return message
+}
+
+// same says in what bytes differ from the filled message.
+func same(name string, bytes []byte) string {
+	message := proto.Clone(messages[name])
+	if err := proto.Unmarshal(bytes, message); err != nil {
+		return err.Error()
+	}
+	if proto.Equal(message, filled(name)) {
+		return ""
+	}
+	return fmt.Sprintf("%v\nin place of\n%v", message, filled(name))
+}
+
 func (r *runtime) run(c command) {
 	m := c.Message
 	switch c.Do {
+	case "Filled":
+		bytes, err := proto.Marshal(filled(text(m)))
+		if err != nil {
+			panic(err)
+		}
+		r.say("answer", bytes)
+	case "Same":
+		var it struct {
+			Name  string
+			Bytes []byte
+		}
+		if err := json.Unmarshal(m, &it); err != nil {
+			panic(err)
+		}
+		r.say("answer", same(it.Name, it.Bytes))
 	case "Populate":
 		event(r, m, &api.SynchronizeRequest{}, r.populate)
 	case "Start":
@@ -182,6 +276,13 @@ func (r *runtime) run(c command) {
 	default:
 		panic("what is " + c.Do)
 	}
+}
+
+func text(message json.RawMessage) (words string) {
+	if err := json.Unmarshal(message, &words); err != nil {
+		panic(err)
+	}
+	return words
 }
 
 // Arguments: the socket, the folder of plug-ins that it starts itself, milliseconds that it waits for an answer.
