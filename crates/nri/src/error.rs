@@ -11,11 +11,7 @@ use crate::wire::Malformed;
 #[non_exhaustive]
 pub enum Error {
     /// No runtime answers on the socket.
-    #[error(
-        "connect to {}: {source}; is NRI on? (containerd from 2.0 on and CRI-O from 1.30 on have it on; older ones: `disable = false` \
-         below `io.containerd.nri.v1.nri`, `enable_nri = true` below `crio.nri`)",
-        path.display()
-    )]
+    #[error("connect to {}: {source}; {}", path.display(), connect_hint(source))]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -101,6 +97,19 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// What to do about a connection that cannot be made.
+fn connect_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "the socket is root's: run the plug-in as root",
+        io::ErrorKind::TimedOut => "the runtime is busy with another plug-in, or hangs: try again later",
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => "a socket's path has 107 bytes at most",
+        _ => {
+            "is the runtime running, with NRI on? (containerd from 2.0 and CRI-O from 1.30 on have it on; older ones: `disable = false` \
+             below `io.containerd.nri.v1.nri`, `enable_nri = true` below `crio.nri`)"
+        }
+    }
 }
 
 /// Does this error say that the other side has gone?

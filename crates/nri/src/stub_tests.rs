@@ -321,9 +321,9 @@ fn a_runtime_that_closes_or_accepts_nothing_fails_the_registration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nri.sock");
     let error = Stub::connect(&path, registration()).unwrap_err();
-    assert!(error.to_string().contains("is NRI on?"), "{error}");
+    assert!(error.to_string().contains("with NRI on?"), "{error}");
     let error = Stub::connect(folder.path().join("x".repeat(200)), registration()).unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(error.to_string().ends_with("a socket's path has 107 bytes at most"), "{error}");
 
     // Its backlog is filled by connections that are never accepted.
     let _listener = UnixListener::bind(&path).unwrap();
