@@ -190,7 +190,7 @@ fn containers_are_updated_at_any_time_and_those_that_are_not_there_come_back() {
 }
 
 #[test]
-fn a_plug_in_that_is_late_fails_the_request_is_notified_and_stays() {
+fn a_plug_in_that_is_late_fails_the_request_is_notified_and_kept() {
     let Some(mut node) = Node::new(&populated(0), Duration::from_millis(400)) else { return };
     let failure = node.create("a", json!({"cpus": "1", "wait": "1500"})).unwrap_err();
     assert!(failure.contains("plugin 10-pinner failed to handle"), "{failure}");
@@ -354,7 +354,7 @@ impl Plugin for Validator {
 }
 
 #[test]
-fn a_validator_sees_what_others_set_and_may_refuse_it() {
+fn a_validator_gets_what_others_set_and_may_refuse_it() {
     let Some(mut node) = Node::new(&populated(0), LIMIT) else { return };
     let stub = Stub::connect(socket(&node.folder), Registration::new("validator", "90").unwrap()).unwrap();
     let (to_calls, calls) = channel();

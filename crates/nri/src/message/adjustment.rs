@@ -10,7 +10,7 @@ use super::container::{
 use super::resources::LinuxResources;
 use super::security::LinuxSeccomp;
 
-/// Changes to a container that is being created. What is not set stays as the runtime has it.
+/// Changes to a container that is being created. What is not set is left as the runtime has it.
 #[derive(Clone, PartialEq, Message)]
 pub struct ContainerAdjustment {
     /// Annotations; `-` before a key removes it.
@@ -134,7 +134,7 @@ pub enum MemoryPolicyFlag {
     NumaBalancing = 2,
 }
 
-/// Changes to a container that exists. What is not set stays as it is.
+/// Changes to a container that exists. What is not set is left as it is.
 #[derive(Clone, PartialEq, Message)]
 pub struct ContainerUpdate {
     /// The container's id.

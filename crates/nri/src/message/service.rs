@@ -96,7 +96,7 @@ pub struct FailurePolicy {
     /// Whether the request fails.
     #[prost(bool, tag = "1")]
     pub fail_request: bool,
-    /// Whether the plug-in stays connected after a time-out.
+    /// Whether the plug-in is kept connected after a time-out.
     #[prost(bool, tag = "2")]
     pub keep_connected: bool,
 }
