@@ -50,6 +50,7 @@ soak: setup
 	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
 	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster-sim --locked --test cluster
 	QUELL_KILL_ROUNDS=1000 $(CARGO) test -p quell-agent --locked --test kill
+	$(CARGO) test -p nri --locked --test upstream -- --include-ignored
 	QUELL_GAP_RUNS=20 $(CARGO) test -p quell-cli --locked --test gap_births
 	$(CARGO) test -p quell-lab --locked --test validate -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hostile -- --include-ignored --show-output

@@ -115,6 +115,7 @@ fn populated(containers: usize) -> Value {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn a_node_is_synchronised_in_one_message_or_in_parts() {
     // 250 containers are 2.4 MB. 1000 are 9.6: more than a message may have.
     for containers in [0, 250, 1000] {
@@ -128,6 +129,7 @@ fn a_node_is_synchronised_in_one_message_or_in_parts() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn a_container_starts_on_its_cpus_others_leave_them_and_a_refusal_is_shown() {
     let Some(mut node) = Node::new(&populated(3), LIMIT) else { return };
     let answer = node.create("a", json!({"cpus": "2"})).unwrap();
@@ -145,6 +147,7 @@ fn a_container_starts_on_its_cpus_others_leave_them_and_a_refusal_is_shown() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn answers_of_any_length_pass_upstreams_reader() {
     let Some(mut node) = Node::new(&populated(0), LIMIT) else { return };
     // Its buffer has 4096 bytes, and a frame that finds no room there fails the connection.
@@ -159,6 +162,7 @@ fn answers_of_any_length_pass_upstreams_reader() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn a_resize_is_answered_with_other_cpus_or_refused() {
     let Some(mut node) = Node::new(&populated(2), LIMIT) else { return };
     node.create("a", json!({"cpus": "2"})).unwrap();
@@ -175,6 +179,7 @@ fn a_resize_is_answered_with_other_cpus_or_refused() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn containers_are_updated_at_any_time_and_those_that_are_not_there_come_back() {
     let Some(mut node) = Node::new(&populated(2), LIMIT) else { return };
     let update = |id: &str| ContainerUpdate::new(id, LinuxResources::on_cpus("5-6"));
@@ -190,6 +195,7 @@ fn containers_are_updated_at_any_time_and_those_that_are_not_there_come_back() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn a_plug_in_that_is_late_fails_the_request_is_notified_and_kept() {
     let Some(mut node) = Node::new(&populated(0), Duration::from_millis(400)) else { return };
     let failure = node.create("a", json!({"cpus": "1", "wait": "1500"})).unwrap_err();
@@ -201,6 +207,7 @@ fn a_plug_in_that_is_late_fails_the_request_is_notified_and_kept() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn either_side_may_end_and_the_plug_in_may_come_back() {
     let Some(mut node) = Node::new(&populated(2), LIMIT) else { return };
     node.runtime.close();
@@ -221,6 +228,7 @@ fn either_side_may_end_and_the_plug_in_may_come_back() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn every_event_comes_once_in_order() {
     let Some(mut node) = Node::new(&populated(0), LIMIT) else { return };
     node.calls.try_iter().count();
@@ -255,6 +263,7 @@ fn every_event_comes_once_in_order() {
 /// Random creations, resizes and ends; after each, as the runtime has it: no CPU is in two reservations, none is empty, and the shared
 /// containers are on none of them.
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn in_ten_thousand_random_events_no_cpu_is_exclusive_twice() {
     let Some(mut node) = Node::new(&json!({}), LIMIT) else { return };
     let mut random = 88_172_645_463_325_252_u64;
@@ -316,6 +325,7 @@ fn again<M: Message + Default>(upstream: &mut Upstream, name: &str) {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn no_field_of_any_message_is_lost() {
     let Some(program) = side::program() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -354,6 +364,7 @@ impl Plugin for Validator {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn a_validator_gets_what_others_set_and_may_refuse_it() {
     let Some(mut node) = Node::new(&populated(0), LIMIT) else { return };
     let stub = Stub::connect(socket(&node.folder), Registration::new("validator", "90").unwrap()).unwrap();
@@ -373,6 +384,7 @@ fn a_validator_gets_what_others_set_and_may_refuse_it() {
 
 /// A plug-in that the runtime starts itself: a script that runs this test's program for [`started_by_the_runtime`] alone.
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn a_plug_in_is_started_by_the_runtime() {
     let Some(program) = side::program() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -391,6 +403,7 @@ fn a_plug_in_is_started_by_the_runtime() {
 }
 
 #[test]
+#[ignore = "builds a Go program, for minutes where nothing is cached: make soak"]
 fn started_by_the_runtime() {
     let Some(stub) = Stub::from_environment(POLICY).unwrap() else { return };
     let again = Stub::from_environment(POLICY).unwrap_err().to_string();
