@@ -106,12 +106,11 @@ fn a_load_that_changed_and_a_drift_are_said() {
 fn the_screen_has_a_headline_and_a_bar_for_each_phase() {
     let text = effect(Measure::Histogram, 612 * US, 41 * US).text(&Screen::columns(80));
     let expected = "\
-web: p99 612 µs before, 41.0 µs protected (15 × lower; 1,840 and 1,900
-  requests)
+web: p99 612 µs before, 41.0 µs protected (15 × lower; 1,840 and 1,900 requests)
 
-before     ███████████████████████████████████████████████████████▌      612 µs
-protected  ██████████████████▋                                           41.0 µs
-           10 µs                          100 µs                        1 ms
+before     ██████████████████████████████████████████████████████▌       612 µs
+protected  ██████████████████▊                                           41.0 µs
+           10 µs                         100 µs                         1 ms
 ";
     assert_eq!(text, expected, "\n{text}");
     for columns in [40, 60, 80, 200] {
