@@ -16,7 +16,7 @@ const GENERATED: [&str; 2] = ["policies.md", "signals.md"];
 const TO_GO: &[(&str, usize, &str)] = &[
     (r"mend(s|ed|ing)?", 0, "fix, hint"),
     (r"heed(s|ed|ing)?", 58, "take into account, respect"),
-    (r"(tells|tell|told|telling)", 837, "say, report, notify"),
+    (r"(tells|tell|told|telling)", 835, "say, report, notify"),
     (r"hear(s|d|ing)?", 105, "receive, notice"),
     (r"heirs?", 27, "next holder"),
     (r"nobody", 171, "no one, none"),

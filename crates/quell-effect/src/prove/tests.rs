@@ -135,7 +135,7 @@ fn of_series_without_a_difference_four_to_six_in_a_hundred_have_a_verdict() {
     assert!(wrong.iter().all(|wrong| (0.03..=0.07).contains(&share(*wrong, 1_000))), "{wrong:?} of 1,000 each");
 }
 
-/// `cargo test -p quell-effect --release -- --ignored --nocapture four_to_six`
+/// `cargo test -p quell-effect --release -- --ignored --nocapture of_many_series`
 #[test]
 #[ignore = "a minute; the same over 60,000 series"]
 fn of_many_series_without_a_difference_four_to_six_in_a_hundred_have_a_verdict() {
