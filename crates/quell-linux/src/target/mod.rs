@@ -7,11 +7,13 @@ mod found;
 mod home;
 mod processes;
 mod resolve;
+mod services;
 
 pub use found::{Found, What};
 pub use home::{Home, home};
 pub use processes::{Process, Processes};
 pub use resolve::{Asker, Miss, resolve};
+pub use services::{Kind, Service, services};
 
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,7 @@ pub enum Miss {
 }
 
 /// Shells: what they start is not one service.
-const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "systemd", "screen"];
+pub(super) const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "systemd", "screen"];
 
 /// Users up to here are the system's, and nobody logs in as one (login.defs(5), UID_MIN) …
 const SYSTEM_USERS: u32 = 1000;
