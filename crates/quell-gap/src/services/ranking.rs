@@ -157,7 +157,13 @@ mod tests {
         let millis = |time: Nanos| time.0 / 1_000_000;
         assert_eq!(losses.waited, losses.to.iter().fold(Nanos::ZERO, |sum, loss| sum + loss.time));
         let to: Vec<String> = losses.to.iter().map(|loss| format!("{} {}", millis(loss.time), loss.name)).collect();
-        format!("{} of {}, {} own: {}", millis(losses.waited), millis(losses.wanted()), millis(losses.behind_own), to.join(", "))
+        format!(
+            "{} of {}, {} own: {}",
+            millis(losses.waited),
+            millis(losses.wanted()),
+            millis(losses.behind_own),
+            to.join(", ")
+        )
     }
 
     #[test]
@@ -168,7 +174,11 @@ mod tests {
             (vec![(Service(3), 40), (Thread(1), 3), (Thread(2), 4)], 0, "47 of 147, 0 own: 40 service-3, 7 kworker"),
             // What its own threads ran meanwhile is no loss.
             (vec![(Own, 500), (Service(3), 40)], 0, "40 of 140, 500 own: 40 service-3"),
-            (vec![(Idle, 60), (Service(3), 40)], 50, "100 of 200, 0 own: 50 its own CPU limit, 40 service-3, 10 CPUs out of idle"),
+            (
+                vec![(Idle, 60), (Service(3), 40)],
+                50,
+                "100 of 200, 0 own: 50 its own CPU limit, 40 service-3, 10 CPUs out of idle",
+            ),
             (vec![(Idle, 60), (Service(3), 40)], 80, "100 of 200, 0 own: 80 its own CPU limit, 20 service-3"),
             (vec![(Service(3), 40)], 900, "40 of 140, 0 own: 40 its own CPU limit"),
             (vec![(Thread(99), 40)], 0, "40 of 140, 0 own: 40 (ended)"),

@@ -68,13 +68,7 @@ impl Sampled {
             for &tid in &tids {
                 let Some(times) = proc.schedstat(pid, tid)? else { continue };
                 let Some(stat) = proc.stat(pid, tid)? else { continue };
-                self.readings.push(Reading {
-                    tid,
-                    slot,
-                    cpu: stat.cpu.0,
-                    run: times.run_time,
-                    delay: times.run_delay,
-                });
+                self.readings.push(Reading { tid, slot, cpu: stat.cpu.0, run: times.run_time, delay: times.run_delay });
             }
         }
         Ok(())

@@ -140,8 +140,7 @@ pub fn watch(
         }
     };
     let after = MachineTimes::read(&machine.proc, &machine.cpus)?;
-    let limited: Vec<Nanos> =
-        before.1.iter().zip(held_back()).map(|(before, after)| span(*before, after)).collect();
+    let limited: Vec<Nanos> = before.1.iter().zip(held_back()).map(|(before, after)| span(*before, after)).collect();
     let means = &*means;
     let ended = |tid| match means {
         Means::Traced(traced) => traced.name_of_ended(tid),
@@ -220,9 +219,8 @@ fn named(
         Some(name) if is_kernels() == Some(true) => (Cause::Kernel, without_number(&name).to_owned()),
         // All other threads belong to a service.
         Some(name) => (Cause::Quell, name),
-        None => ended(tid).map_or((Cause::Ended, "(ended)".to_owned()), |name| {
-            (Cause::Ended, without_number(&name).to_owned())
-        }),
+        None => ended(tid)
+            .map_or((Cause::Ended, "(ended)".to_owned()), |name| (Cause::Ended, without_number(&name).to_owned())),
     }
 }
 

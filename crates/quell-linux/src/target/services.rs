@@ -60,7 +60,10 @@ fn service(kind: Kind, members: &[&Process]) -> Service {
         Kind::Command(root) => members.iter().find(|process| process.pid == root),
         _ => members.iter().min_by_key(|process| (process.start, process.pid)),
     };
-    let program = first.map_or("", |process| process.program());
+    let program = match &kind {
+        Kind::Command(_) => first.map_or("", |first| spoken(first, members)),
+        _ => first.map_or("", |process| process.program()),
+    };
     let name = match &kind {
         Kind::Unit(unit) => unit.strip_suffix(".service").unwrap_or(unit).to_owned(),
         Kind::Container(id) => format!("{program}@{}", id.get(..12).unwrap_or(id)),
@@ -75,6 +78,18 @@ fn service(kind: Kind, members: &[&Process]) -> Service {
         pids: members.iter().map(|process| process.pid).collect(),
         user: first.and_then(|process| process.uid),
     }
+}
+
+/// What starts others and is not what a user means by them.
+const STARTERS: [&str; 9] = ["env", "nice", "nohup", "setsid", "sudo", "taskset", "time", "timeout", "unshare"];
+
+/// What a command is called: after a shell that started it, by the oldest process that is none.
+fn spoken<'a>(root: &'a Process, members: &[&'a Process]) -> &'a str {
+    let starts_others =
+        |process: &Process| SHELLS.contains(&process.program()) || STARTERS.contains(&process.program());
+    let meant = members.iter().filter(|process| !starts_others(process));
+    let meant = meant.min_by_key(|process| (process.start, process.pid)).filter(|_| starts_others(root));
+    meant.map_or_else(|| root.program(), |process| process.program())
 }
 
 fn kind(processes: &Processes, process: &Process, roots: &mut HashMap<i32, i32>) -> Kind {

@@ -92,6 +92,11 @@ fn without_systemd_a_command_and_what_it_started_are_one_service() {
         (35, 34, 30, "stress-ng-cpu", "/"),
         // A daemon that a script started.
         (36, 31, 36, "redis-server", "/"),
+        // A script is called after what it runs.
+        (37, 1, 37, "sh", "/"),
+        (38, 37, 37, "timeout", "/"),
+        (39, 38, 37, "cargo", "/"),
+        (41, 39, 37, "rustc", "/"),
         // Its parent has ended.
         (40, 1, 30, "sleep", "/"),
         (50, 99, 50, "", "/"),
@@ -105,6 +110,7 @@ fn without_systemd_a_command_and_what_it_started_are_one_service() {
         "make: 31 32 33",
         "stress-ng: 34 35",
         "redis-server: 36",
+        "cargo: 37 38 39 41",
         "sleep: 40",
         "process 50: 50",
     ];

@@ -1,6 +1,8 @@
 //! `quell gap`: what workloads get of the CPUs that they requested, and what takes the rest.
 
+mod all;
 mod report;
+mod services;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -17,23 +19,27 @@ use serde::Serialize;
 
 use quell_command::{output, progress, signals, units};
 
-/// What workloads get of the CPUs that they requested, and what takes the rest.
+/// Which services wait for CPUs, and what has the CPUs meanwhile.
 ///
-/// Watches and changes nothing. The gap is what a workload was short of within its request; its causes are forced runqueue
-/// sharing (FRS: it waited while another workload's thread ran on its CPU) and phantom CPU time (PCT: CPUs idled that its
-/// threads could not use). docs/operate/gap.md defines every column.
+/// Watches and changes nothing. Without --workload: the ten services (units, containers, else a command and what it started)
+/// that lost most CPU time, and what took it. With --workload: what workloads get of the CPUs that they requested, and what
+/// takes the rest: forced runqueue sharing (FRS: it waited while another workload's thread ran on its CPU) and phantom CPU
+/// time (PCT: CPUs idled that its threads could not use). docs/operate/gap.md defines every column.
 #[derive(Args)]
 pub struct Arguments {
-    /// How long to watch
-    #[arg(long = "for", default_value = "10s", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
-    length: Nanos,
+    /// These services alone: each a unit, a container, a cgroup, a pid or a program's name
+    #[arg(value_name = "TARGET", conflicts_with = "workloads")]
+    targets: Vec<String>,
+    /// How long to watch [default: 5s; with --workload 10s]
+    #[arg(long = "for", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    length: Option<Nanos>,
     /// A workload: its name, where its threads are (pid:N, cgroup:PATH, unit:NAME, command:TEXT,
     /// container:ID, pod:UID; several are allowed), and
     /// the CPUs that it requested
-    #[arg(long = "workload", required = true, value_name = "NAME=WHERE,cpus=N", value_parser = workload)]
+    #[arg(long = "workload", value_name = "NAME=WHERE,cpus=N", value_parser = workload)]
     workloads: Vec<Request>,
     /// Settle accounts by periods of this length; the kernel's quota period is 100 ms
-    #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
+    #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true, requires = "workloads")]
     period: Nanos,
     /// By which means
     #[arg(long, value_enum, default_value = "auto")]
@@ -42,7 +48,7 @@ pub struct Arguments {
     #[arg(long)]
     watch: bool,
     /// Say what tracing costs
-    #[arg(long)]
+    #[arg(long, requires = "workloads")]
     overhead: bool,
     /// Print the report as one line of JSON (with --watch, a line for each time)
     #[arg(long)]
@@ -61,6 +67,9 @@ enum MethodName {
     /// Both at once, to compare them
     Both,
 }
+
+/// How long workloads are watched, if nothing else is said.
+const LENGTH: Nanos = Nanos::from_secs(10);
 
 /// How a workload's threads are named.
 const SELECTORS: &str = "pid:N, cgroup:PATH, unit:NAME, command:TEXT, container:ID, pod:UID";
@@ -99,17 +108,21 @@ fn workload(text: &str) -> Result<Request, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let window = Window {
-        length: arguments.length,
-        period: arguments.period,
-        method: match arguments.method {
-            MethodName::Auto => Method::Auto,
-            MethodName::Exact => Method::Exact,
-            MethodName::Estimate => Method::Estimate,
-            MethodName::Both => Method::Both,
-        },
-        cost: arguments.overhead,
+    let method = match arguments.method {
+        MethodName::Auto => Method::Auto,
+        MethodName::Exact => Method::Exact,
+        MethodName::Estimate => Method::Estimate,
+        MethodName::Both => Method::Both,
     };
+    if arguments.workloads.is_empty() {
+        let stop = Arc::new(AtomicBool::new(false));
+        signals::set_on_interrupt(&stop)?;
+        let length = arguments.length.unwrap_or(all::LENGTH);
+        let Arguments { targets, watch, json, .. } = arguments;
+        return all::run(&all::Question { targets, length, method, watch: *watch, json: *json }, &stop);
+    }
+    let length = arguments.length.unwrap_or(LENGTH);
+    let window = Window { length, period: arguments.period, method, cost: arguments.overhead };
     if window.period < Nanos::from_millis(20) || window.length < window.period {
         bail!(
             "a period of {} in {}: a period is at least 20 ms, and the time to watch at least one period",
