@@ -19,10 +19,10 @@ pub enum Cause {
     Service,
     /// The kernel's threads ran.
     Kernel,
-    /// Quell ran, this measurement included.
+    /// Quell ran.
     Quell,
-    /// A thread ran that ended before its name was read.
-    Ended,
+    /// A thread of no service ran: one of Quell's, or one that ended before it was known whose.
+    Thread,
     /// The CPU limit of the service's cgroup, or of one above it.
     Limit,
     /// Nothing ran: the CPU was on its way out of idle.
@@ -143,7 +143,7 @@ mod tests {
         match holder {
             Holder::Service(slot) => (Cause::Service, format!("service-{slot}")),
             Holder::Thread(1..10) => (Cause::Kernel, "kworker".into()),
-            Holder::Thread(_) => (Cause::Ended, "(ended)".into()),
+            Holder::Thread(_) => (Cause::Thread, "(ended)".into()),
             Holder::Idle => (Cause::Idle, "CPUs out of idle".into()),
             Holder::Own => unreachable!("its own threads are no cause of a loss"),
         }

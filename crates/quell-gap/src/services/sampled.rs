@@ -32,7 +32,7 @@ impl Sampled {
         now() >= self.due
     }
 
-    /// Takes a sample. A process that was not there before belongs to the service of its parent.
+    /// Takes a sample.
     pub fn take(&mut self, proc: &mut ProcFs, cast: &mut Cast) -> Result<(), GapError> {
         let begin = now();
         self.read(proc, cast)?;
@@ -54,15 +54,7 @@ impl Sampled {
         proc.pids(&mut pids)?;
         self.readings.clear();
         for pid in pids {
-            let slot = match cast.slots.get(&pid) {
-                Some(slot) => *slot,
-                None => {
-                    let Some(stat) = proc.stat(pid, pid)? else { continue };
-                    let slot = cast.slots.get(&stat.parent).copied().flatten().filter(|_| !stat.is_kernels);
-                    cast.slots.insert(pid, slot);
-                    slot
-                }
-            };
+            let Some(slot) = cast.slot_of(proc, pid)? else { continue };
             tids.clear();
             proc.threads(pid, &mut tids)?;
             for &tid in &tids {

@@ -19,7 +19,7 @@ pub(super) struct Traced {
 
 impl Traced {
     /// Attaches to the kernel and watches all threads, those too that were created meanwhile.
-    pub fn begin(proc: &mut ProcFs, cast: &Cast) -> Result<Traced, GapError> {
+    pub fn begin(proc: &mut ProcFs, cast: &mut Cast) -> Result<Traced, GapError> {
         let collector = Collector::open(Options { events: true, ..Options::default() })?;
         let before = collector.losses();
         let mut traced = Traced { collector, buffer: Vec::new(), waits: None, events: 0, before };
@@ -30,10 +30,11 @@ impl Traced {
         Ok(traced)
     }
 
-    fn watch(&mut self, proc: &mut ProcFs, cast: &Cast) -> Result<(), GapError> {
-        let mut tids = Vec::new();
-        for (&pid, slot) in &cast.slots {
-            let Some(slot) = *slot else { continue };
+    fn watch(&mut self, proc: &mut ProcFs, cast: &mut Cast) -> Result<(), GapError> {
+        let (mut pids, mut tids) = (Vec::new(), Vec::new());
+        proc.pids(&mut pids)?;
+        for pid in pids {
+            let Some(Some(slot)) = cast.slot_of(proc, pid)? else { continue };
             tids.clear();
             proc.threads(pid, &mut tids)?;
             for &tid in &tids {

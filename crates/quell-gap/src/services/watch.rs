@@ -79,6 +79,17 @@ impl Cast {
         slots.extend(others.iter().flat_map(|service| &service.pids).map(|pid| (*pid, None)));
         Cast { services: users, slots }
     }
+
+    /// The slot of a process; one that was not there before belongs to the service of its parent. None if it vanished.
+    pub fn slot_of(&mut self, proc: &mut ProcFs, pid: i32) -> Result<Option<Option<Slot>>, GapError> {
+        if let Some(slot) = self.slots.get(&pid) {
+            return Ok(Some(*slot));
+        }
+        let Some(stat) = proc.stat(pid, pid)? else { return Ok(None) };
+        let slot = self.slots.get(&stat.parent).copied().flatten().filter(|_| !stat.is_kernels);
+        self.slots.insert(pid, slot);
+        Ok(Some(slot))
+    }
 }
 
 /// Watches all services of the machine for this time. `progress` gets the elapsed part; if it returns `false`, the window ends
@@ -101,8 +112,8 @@ pub fn watch(
     let held_back = || groups.iter().map(|group| group.as_ref().map(|group| limits.held_back(group)));
     let (mut means, inexact) = match method {
         Method::Estimate => (None, Some("an estimate was asked for".to_owned())),
-        Method::Exact | Method::Both => (Some(Means::Traced(Traced::begin(&mut proc, &cast)?)), None),
-        Method::Auto => match Traced::begin(&mut proc, &cast) {
+        Method::Exact | Method::Both => (Some(Means::Traced(Traced::begin(&mut proc, &mut cast)?)), None),
+        Method::Auto => match Traced::begin(&mut proc, &mut cast) {
             Ok(traced) => (Some(Means::Traced(traced)), None),
             Err(error) => (None, Some(error.to_string())),
         },
@@ -217,10 +228,10 @@ fn named(
     let is_kernels = || ProcFs::open(&machine.proc).ok()?.stat(tid, tid).ok()?.map(|stat| stat.is_kernels);
     match name_of(&machine.proc, tid) {
         Some(name) if is_kernels() == Some(true) => (Cause::Kernel, without_number(&name).to_owned()),
-        // All other threads belong to a service.
-        Some(name) => (Cause::Quell, name),
+        Some(name) if processes.get(tid).is_some_and(|process| process.is_quells) => (Cause::Quell, name),
+        Some(name) => (Cause::Thread, name),
         None => ended(tid)
-            .map_or((Cause::Ended, "(ended)".to_owned()), |name| (Cause::Ended, without_number(&name).to_owned())),
+            .map_or((Cause::Thread, "(ended)".to_owned()), |name| (Cause::Thread, without_number(&name).to_owned())),
     }
 }
 

@@ -70,7 +70,7 @@ fn headline(report: &Services, shown: &[&Row], more: usize, is_asked: bool) -> S
         return format!("nothing waited noticeably in {window} s on {cpus}: {most}");
     }
     if is_asked {
-        return format!("CPU time for which others made it wait, of that which it wanted, in {window} s on {cpus}:");
+        return format!("CPU time that others took, of what it wanted, in {window} s on {cpus}:");
     }
     let count = shown.len() + more;
     let verb = if count == 1 { "service waited" } else { "services waited" };
