@@ -3,6 +3,7 @@
 //! Two threads, of the highest weight, never stop wanting the first two CPUs; on each, a real-time thread takes a part of the
 //! time. However busy the machine is otherwise, they lose what those take. Needs the right to set real-time classes.
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +31,9 @@ fn part() {
     set.set(cpu.parse().unwrap());
     rustix::thread::sched_setaffinity(None, &set).unwrap();
     let parent = rustix::process::getppid();
+    // All are there before the first one takes the CPUs.
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
     let (begin, round) = (Instant::now(), Duration::from_millis(20));
     let share = match busy.parse::<u32>() {
         Ok(per_cent) => {
@@ -45,8 +49,7 @@ fn part() {
             round
         }
     };
-    // Ready.
-    println!("ready");
+    println!("plays");
     while begin.elapsed() < LONGEST && rustix::process::getppid() == parent {
         let turn = Instant::now();
         while turn.elapsed() < share {
@@ -67,15 +70,23 @@ impl Scene {
         let start = |part: &&str| {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", "part", "--ignored", "--nocapture", "--test-threads=1"]).env(PART, part);
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
         };
         let alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut scene = Scene(parts.iter().map(start).collect(), alone);
+        let out = |child: &mut Child| BufReader::new(child.stdout.take().unwrap());
+        let mut out: Vec<_> = scene.0.iter_mut().map(out).collect();
+        let mut wait_for = |word: &str| {
+            for out in &mut out {
+                let is_there = out.by_ref().lines().map_while(Result::ok).any(|line| line.contains(word));
+                assert!(is_there, "a part of the scene did not say '{word}'");
+            }
+        };
+        wait_for("ready");
         for child in &mut scene.0 {
-            let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.as_mut().unwrap()));
-            let is_ready = lines.map_while(Result::ok).any(|line| line.contains("ready"));
-            assert!(is_ready, "a part of the scene did not begin");
+            child.stdin.as_mut().unwrap().write_all(b"begin\n").unwrap();
         }
+        wait_for("plays");
         scene
     }
 }
@@ -91,6 +102,17 @@ impl Drop for Scene {
 
 fn quell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quell")).args(arguments).output().unwrap()
+}
+
+/// As [`quell`], before all that the scene's processes do: they leave next to nothing to others.
+fn quell_first(arguments: &[&str]) -> Output {
+    std::thread::scope(|scope| {
+        let run = || {
+            become_class(Class::Fifo(2)).unwrap();
+            quell(arguments)
+        };
+        scope.spawn(run).join().unwrap()
+    })
 }
 
 fn json(output: &Output) -> Value {
@@ -113,7 +135,7 @@ const LOSERS: [&str; 4] = ["loses-most 0 all", "takes-most 0 60", "loses-less 1 
 
 /// One look at the losers: what is wrong with it.
 fn look(method: &str) -> Result<(), String> {
-    let report = json(&quell(&["gap", "--for", "1s", "--method", method, "--json"]));
+    let report = json(&quell_first(&["gap", "--for", "1s", "--method", method, "--json"]));
     let services = report["services"].as_array().unwrap();
     let of = |name: &str| -> Result<(usize, &Value), String> {
         let found: Vec<_> = services.iter().enumerate().filter(|(_, service)| service["name"] == name).collect();
@@ -182,7 +204,7 @@ fn the_estimate_has_the_same_order_and_says_what_it_is() {
         return;
     }
     let _scene = Scene::start(&LOSERS);
-    let report = json(&quell(&["gap", "--for", "2s", "--method", "estimate", "--json"]));
+    let report = json(&quell_first(&["gap", "--for", "2s", "--method", "estimate", "--json"]));
     assert!(report["inexact"].is_string(), "{report}");
     let services = report["services"].as_array().unwrap();
     let place = |name: &str| services.iter().position(|service| service["name"] == name).unwrap();
@@ -197,13 +219,13 @@ fn a_program_is_shown_alone_and_text_says_what_to_do() {
         return;
     }
     let _scene = Scene::start(&LOSERS);
-    let report = json(&quell(&["gap", "loses-less", "--for", "200ms", "--json"]));
+    let report = json(&quell_first(&["gap", "loses-less", "--for", "200ms", "--json"]));
     let services = report["services"].as_array().unwrap();
     assert!(services.len() == 1 && services[0]["name"] == "loses-less", "{report}");
     let target = services[0]["target"].as_str().unwrap();
-    let text = String::from_utf8(quell(&["gap", target, "--for", "300ms"]).stdout).unwrap();
+    let text = String::from_utf8(quell_first(&["gap", target, "--for", "300ms"]).stdout).unwrap();
     assert!(text.contains("loses-less waited ") && text.contains(&format!("quell protect {target}")), "{text}");
-    let text = String::from_utf8(quell(&["gap", "--for", "300ms"]).stdout).unwrap();
+    let text = String::from_utf8(quell_first(&["gap", "--for", "300ms"]).stdout).unwrap();
     let first = text.lines().next().unwrap();
     assert!(first.contains("services waited for CPUs") && text.contains("quell protect "), "{text}");
 }

@@ -49,7 +49,7 @@ pub struct Services {
 
 /// By which means the threads are watched.
 enum Means {
-    Traced(Traced),
+    Traced(Box<Traced>),
     Sampled(Sampled),
 }
 
@@ -112,9 +112,9 @@ pub fn watch(
     let held_back = || groups.iter().map(|group| group.as_ref().map(|group| limits.held_back(group)));
     let (mut means, inexact) = match method {
         Method::Estimate => (None, Some("an estimate was asked for".to_owned())),
-        Method::Exact | Method::Both => (Some(Means::Traced(Traced::begin(&mut proc, &mut cast)?)), None),
+        Method::Exact | Method::Both => (Some(Means::Traced(Box::new(Traced::begin(&mut proc, &mut cast)?))), None),
         Method::Auto => match Traced::begin(&mut proc, &mut cast) {
-            Ok(traced) => (Some(Means::Traced(traced)), None),
+            Ok(traced) => (Some(Means::Traced(Box::new(traced))), None),
             Err(error) => (None, Some(error.to_string())),
         },
     };
