@@ -160,7 +160,6 @@ fn mistakes_are_answered_with_the_fix() {
     for (arguments, fix) in [
         (vec!["gap", "--workload", "web=pid:4194305,cpus=1"], "start it first"),
         (vec!["gap", "--workload", "web=pid:1"], "add cpus=N"),
-        (vec!["gap"], "--workload"),
         (vec!["gap", "--for", "10ms", "--workload", "web=pid:1,cpus=1"], "at least one period"),
     ] {
         let output = quell(&arguments);

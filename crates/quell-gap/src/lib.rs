@@ -53,6 +53,7 @@
 //! Time is as the scheduler sees it: steal time (taken by a hypervisor) counts as run time.
 
 pub mod constructed;
+pub mod services;
 
 mod account;
 mod crew;

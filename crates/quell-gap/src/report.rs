@@ -140,7 +140,7 @@ pub(crate) fn takers(by_thread: &HashMap<i32, Nanos>, name: impl Fn(i32) -> Opti
 }
 
 /// The kernel's workers without their CPU: `kworker/0:1-events`, `kworker/u8:2`, `ksoftirqd/1`.
-fn without_number(name: &str) -> &str {
+pub(crate) fn without_number(name: &str) -> &str {
     match name.split_once('/') {
         Some((kind, number)) if number.trim_start_matches(['u', 'R']).starts_with(|c: char| c.is_ascii_digit()) => kind,
         _ => name,

@@ -43,6 +43,8 @@ pub struct MachineTimes {
     pub busy: Nanos,
     /// Of the busy time: stolen by the hypervisor.
     pub steal: Nanos,
+    /// Of the busy time: interrupts, hard and soft, where the kernel counts them.
+    pub interrupts: Nanos,
 }
 
 impl MachineTimes {
@@ -73,6 +75,7 @@ impl MachineTimes {
             so_far.idle += time(idle + iowait);
             so_far.busy += time(user + nice + system + irq + softirq + steal);
             so_far.steal += time(steal);
+            so_far.interrupts += time(irq + softirq);
         }
         // A CPU that went offline has no line.
         sum
@@ -91,6 +94,7 @@ mod tests {
         assert_eq!(times.idle, Nanos::from_millis(1550));
         assert_eq!(times.busy, Nanos::from_millis(280));
         assert_eq!(times.steal, Nanos::from_millis(70));
+        assert_eq!(times.interrupts, Nanos::from_millis(70));
         for broken in ["", "cpu0 1 2 3\n", "cpu0 a b c d e f g h\n", "cpu 1 1 1 1 1 1 1 1\n", "cpu2 1 1 1 1 1 1 1 1\n"]
         {
             assert_eq!(MachineTimes::parse(broken, &CpuSet::first(2)), None, "{broken}");

@@ -35,13 +35,7 @@ const GROUPS: [Group; 5] = [
             ("top", ["quell top", "quell top --interval 500ms"]),
             ("why", ["quell why memcached", "quell why memcached --last 5 --json"]),
             ("doctor", ["quell doctor", "quell doctor caladan --cpus 2-7"]),
-            (
-                "gap",
-                [
-                    "quell gap --for 10s --workload web=pid:4242,cpus=1",
-                    "quell gap --workload web=cgroup:/system.slice/web.service,cpus=2 --json",
-                ],
-            ),
+            ("gap", ["quell gap", "quell gap --workload web=cgroup:/system.slice/web.service,cpus=2 --json"]),
         ],
     },
     Group {
