@@ -42,6 +42,13 @@ fn longest(workload: &WorkloadFacts) -> String {
     format!("a thread of it ran for {run} without a pause, and guard demotes at {}", run_budget())
 }
 
+fn no_own_scheduler(machine: &MachineFacts, _: &WorkloadFacts) -> Option<String> {
+    match &machine.own_scheduler {
+        OwnScheduler::Usable => None,
+        OwnScheduler::No(why) => Some(why.clone()),
+    }
+}
+
 fn no_spare_cpu(machine: &MachineFacts, workload: &WorkloadFacts) -> Option<String> {
     let (needs, has) = (workload.whole_cpus(), machine.cpus);
     (needs >= has).then(|| format!("{needs} whole CPUs of {has} would leave none to the rest"))
@@ -71,18 +78,28 @@ pub const RULES: &[Rule] = &[
         needs: "whether the batch work may just get less",
         holds: |workload| workload.batch_may_get_less,
         lacks: nothing,
-        because: |_| "the kernel divides CPU time by weight without any program running".into(),
+        because: |_| {
+            "the kernel divides CPU time by weight without a program of Quell's; waits of milliseconds remain".into()
+        },
     },
     Rule {
-        question: "Do its threads run longer than a run budget (50 ms) without a pause?",
-        answer: Answer::Policy("rkube"),
+        question: "Do its threads run longer than a run budget (50 ms) without a pause, and has the kernel sched_ext?",
+        answer: Answer::Policy("caladan"),
         needs: "how long its threads run without a pause",
+        holds: runs_long,
+        lacks: no_own_scheduler,
+        because: |workload| format!("{}: caladan takes a CPU away only where it idles", longest(workload)),
+    },
+    Rule {
+        question: "Do they, and whole CPUs can be spared?",
+        answer: Answer::Policy("rkube"),
+        needs: "",
         holds: runs_long,
         lacks: no_spare_cpu,
         because: |workload| format!("{}: whole CPUs of its own are not taken away", longest(workload)),
     },
     Rule {
-        question: "Do they, and no whole CPU can be spared?",
+        question: "Do they, and none can be spared?",
         answer: Answer::CpuWeight,
         needs: "",
         holds: runs_long,
@@ -94,10 +111,7 @@ pub const RULES: &[Rule] = &[
         answer: Answer::Policy("caladan"),
         needs: "how fast its load moves",
         holds: |workload| workload.moves,
-        lacks: |machine, _| match &machine.own_scheduler {
-            OwnScheduler::Usable => None,
-            OwnScheduler::No(why) => Some(why.clone()),
-        },
+        lacks: no_own_scheduler,
         because: |_| "its load moves by more than a CPU within milliseconds, and CPUs follow it every 10 µs".into(),
     },
     Rule {

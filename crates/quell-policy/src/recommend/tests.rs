@@ -41,7 +41,7 @@ fn the_first_yes_is_the_answer() {
         cannot: [(policy, "signal 'x' is missing".to_owned())].into(),
         ..machine()
     };
-    let small = MachineFacts { cpus: 2, ..machine() };
+    let small = MachineFacts { cpus: 2, ..stock() };
     let blind = MachineFacts { counters: false, ..machine() };
     let bandwidth = || WorkloadFacts { contended: Some(Contended::Bandwidth), ..web() };
     let moving = || WorkloadFacts { moves: Some(true), ..web() };
@@ -51,11 +51,12 @@ fn the_first_yes_is_the_answer() {
         (stock(), web(), "guard", 0),
         (machine(), WorkloadFacts { disturbed: Some(false), longest_run: long, ..moving() }, "nothing", 0),
         (machine(), WorkloadFacts { batch_may_get_less: Some(true), longest_run: long, ..moving() }, "CPUWeight=", 0),
-        (machine(), WorkloadFacts { longest_run: long, ..moving() }, "rkube", 0),
-        (machine(), WorkloadFacts { longest_run: Some(rules::run_budget()), ..web() }, "rkube", 0),
+        (machine(), WorkloadFacts { longest_run: long, ..web() }, "caladan", 0),
+        (stock(), WorkloadFacts { longest_run: long, ..moving() }, "rkube", 1),
+        (stock(), WorkloadFacts { longest_run: Some(rules::run_budget()), ..web() }, "rkube", 1),
         (machine(), WorkloadFacts { longest_run: Some(Nanos::from_micros(49_999)), ..web() }, "guard", 0),
-        (small.clone(), WorkloadFacts { longest_run: long, ..web() }, "CPUWeight=", 1),
-        (without("rkube"), WorkloadFacts { longest_run: long, ..web() }, "CPUWeight=", 1),
+        (small, WorkloadFacts { longest_run: long, ..web() }, "CPUWeight=", 2),
+        (without("caladan"), WorkloadFacts { longest_run: long, ..web() }, "rkube", 1),
         (machine(), moving(), "caladan", 0),
         (stock(), moving(), "guard", 1),
         (stock(), WorkloadFacts { demand_known: Some(true), ..moving() }, "vas", 1),
@@ -92,12 +93,14 @@ fn what_is_not_known_is_said_and_answers_nothing() {
 
 #[test]
 fn the_line_to_paste_names_the_workload_and_is_one_word_of_a_shell() {
-    let paste = |workload: &WorkloadFacts| recommend(&machine(), Some(workload)).paste.unwrap();
+    let paste = |workload: &WorkloadFacts| recommend(&stock(), Some(workload)).paste.unwrap();
     assert_eq!(paste(&web()), "quell protect nginx.service");
     assert_eq!(paste(&WorkloadFacts { target: "a;b'c".into(), ..web() }), r"quell protect 'a;b'\''c'");
     assert_eq!(paste(&WorkloadFacts { class: Class::BestEffort, ..web() }), "quell protect --be nginx.service");
     let long = WorkloadFacts { longest_run: Some(Nanos::from_secs(1)), cpus: Some(CpuCount(1200)), ..web() };
     assert_eq!(paste(&long), "quell protect --policy rkube --strict --cpus 2 nginx.service");
+    let on_its_own = recommend(&machine(), Some(&long)).paste.unwrap();
+    assert_eq!(on_its_own, "quell protect --policy caladan --cpus 2 nginx.service");
     let less = WorkloadFacts { batch_may_get_less: Some(true), ..web() };
     assert_eq!(paste(&less), "systemctl set-property --runtime BATCH.service CPUWeight=10");
     let advice = recommend(&machine(), Some(&WorkloadFacts { disturbed: Some(false), ..web() }));
@@ -135,7 +138,8 @@ fn the_page_asks_the_same() {
     let (_, mut rest) = page.split_once("The first yes is the answer").unwrap();
     for (at, rule) in RULES.iter().enumerate() {
         let question = format!(" {}. *{}* ", at + 1, rule.question);
-        let (_, after) = rest.split_once(&question).unwrap_or_else(|| panic!("the page lacks{question}or has it elsewhere"));
+        let (_, after) =
+            rest.split_once(&question).unwrap_or_else(|| panic!("the page lacks{question}or has it elsewhere"));
         let answer = match rule.answer {
             Answer::Policy(name) => format!("[{name}]("),
             Answer::CpuWeight => "`CPUWeight=`".into(),
