@@ -14,6 +14,7 @@ mod help;
 mod load;
 mod off;
 mod on;
+mod recommend;
 mod restore;
 mod run;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub enum Command {
     Load(load::Arguments),
     Off(off::Arguments),
     On(on::Arguments),
+    Recommend(recommend::Arguments),
     Restore(restore::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
@@ -71,6 +73,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(arguments) => load::run(&arguments),
         Command::Off(arguments) => off::run(&arguments),
         Command::On(arguments) => on::run(&arguments),
+        Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
