@@ -14,7 +14,7 @@ mod solo;
 mod suspend;
 mod wait;
 
-pub use allowances::allowance;
+pub use allowances::{allowance, isolated};
 pub use differences::Difference;
 pub use sessions::Within;
 pub use wait::Waker;
