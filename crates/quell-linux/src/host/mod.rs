@@ -223,6 +223,11 @@ impl LinuxHost {
         self.members.departures(id)
     }
 
+    /// Does a process that left a workload, of this host or of one before, still run?
+    pub fn runs_on(&mut self, departure: &Departure) -> bool {
+        departure.runs_on(&mut self.members.proc)
+    }
+
     /// The programs of a target: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
     #[must_use]
     pub fn programs(&self, target: Target) -> String {
