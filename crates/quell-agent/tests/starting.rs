@@ -24,7 +24,7 @@ fn main() {
         // What `cargo test` passes on.
         [.., "--list"] => {}
         _ => {
-            let tests: [fn(); 4] = [
+            let tests: [fn(); 5] = [
                 steps_of_a_long_start_keep_a_worker_alive,
                 a_worker_that_hangs_is_killed_in_a_stage_too,
                 a_guardian_that_was_stopped_spares_its_worker,
