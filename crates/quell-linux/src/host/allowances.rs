@@ -23,13 +23,23 @@ const AT_ONCE: usize = 32;
 /// Of a workload that is selected by process, this many are looked at.
 const PROCESSES: usize = 8;
 
-/// The next reading.
+/// The next reading, and what is read beside the workloads'.
 #[derive(Debug, Default)]
 pub(super) struct Next {
+    /// The controllers of CPUs of cgroup v1, where that version has them.
+    bounds: Option<BoundsV1>,
+    /// The CPUs that the kernel keeps free of what does not ask for them.
+    pub isolated: CpuSet,
     /// When.
     at: Nanos,
     /// Of which workload on, by its place among the selectors.
     from: usize,
+}
+
+impl Next {
+    pub fn on(roots: &Roots) -> Next {
+        Next { bounds: BoundsV1::find(roots), ..Next::default() }
+    }
 }
 
 /// What the cgroups of a workload that is not attached allow it, as of now; None: they do not limit it, or there are none yet.
@@ -100,7 +110,7 @@ impl LinuxHost {
             return;
         }
         let began = clock::cpu_time();
-        self.members.isolated = isolated(&self.members.roots);
+        self.reading.isolated = isolated(&self.members.roots);
         let selectors = self.members.selectors.len();
         let from = if self.reading.from < selectors { self.reading.from } else { 0 };
         let part = from..selectors.min(from + AT_ONCE);
@@ -151,7 +161,7 @@ impl LinuxHost {
         };
         let mut reading = Reading::new(root, members.online, &origin, &sees_effective);
         let mut found = Vec::new();
-        let mut v1 = members.bounds.as_ref().map(|bounds| bounds.reading(members.online));
+        let mut v1 = self.reading.bounds.as_ref().map(|bounds| bounds.reading(members.online));
         for (id, resolved) in &members.selectors[part] {
             let groups = resolved.group_paths().map(|group| reading.of_own(group)).collect::<Vec<_>>();
             let processes = self.groups_of_processes(*id, resolved);

@@ -121,7 +121,7 @@ impl LinuxHost {
             standing: Standing::new(members.options.leases),
             scheduler,
             rules: Rules::default(),
-            reading: allowances::Next::default(),
+            reading: allowances::Next::on(&members.roots),
             serverless: Again::default(),
             due: Due::default(),
             buffers: Buffers::default(),
@@ -386,6 +386,7 @@ impl Host for LinuxHost {
         self.take_samples();
         events.append(&mut self.pending);
         self.members.describe(now, view);
+        view.cpus.isolated = self.reading.isolated;
         view.blank(wanted);
         self.sensors.observe(measured, &mut self.members, view)?;
         self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);

@@ -60,7 +60,7 @@ use quell_model::{Allowance, Controls, CpuSet, Nanos, SignalSet, Topology, View,
 
 use self::departure::Departures;
 use self::scout::{Away, Scout};
-use crate::cgroup::{BoundsV1, CpuV1};
+use crate::cgroup::CpuV1;
 use crate::clock::Look;
 use crate::procfs::ProcFs;
 use crate::{HostOptions, LinuxError, Roots, cgroup, sysfs};
@@ -112,16 +112,12 @@ pub(crate) struct Members {
     pub options: HostOptions,
     pub topology: Arc<Topology>,
     pub online: CpuSet,
-    /// Those that the kernel keeps free of what does not ask for them.
-    pub isolated: CpuSet,
     /// What its cgroups allow each workload that they limit; ascending by workload.
     pub allowances: Arc<Vec<Allowance>>,
     /// What there is to turn.
     pub controls: Arc<Controls>,
     /// Where real-time CPU time is divided among cgroups; None: it is not.
     pub budgets: Option<CpuV1>,
-    /// The controllers of CPUs of cgroup v1, where that version has them.
-    pub bounds: Option<BoundsV1>,
     pub proc: ProcFs,
     pub slots: Vec<Option<Member>>,
     /// Their selectors, looked up; ascending by workload.
@@ -152,10 +148,8 @@ impl Members {
         let systemd = Systemd::of(&roots);
         Ok(Members {
             online: topology.all(),
-            isolated: CpuSet::EMPTY,
             allowances: Arc::default(),
             controls: Arc::new(controls(&roots, &options, &topology)),
-            bounds: BoundsV1::find(&roots),
             budgets: CpuV1::find(&roots).filter(CpuV1::has_real_time_budgets),
             topology,
             roots,
@@ -237,7 +231,6 @@ impl Members {
         }
         view.now = now;
         view.cpus.online = self.online;
-        view.cpus.isolated = self.isolated;
         let specs = &mut view.workloads.spec;
         specs.resize(self.slots.len(), None);
         for (spec, member) in specs.iter_mut().zip(&self.slots) {
