@@ -12,7 +12,6 @@ use rustix::process::{
 };
 
 use crate::AgentError;
-use crate::realtime::Sentry;
 
 /// A handle that reports the end of the worker's loop, its first thread (Linux 6.9 on); on older kernels, the end of
 /// all its threads.
@@ -68,7 +67,7 @@ pub(super) fn hurry(pid: Pid) {
 
 /// Waits for the end of all threads of a process whose first one has ended: another may be inside a system call. Calls `alive`
 /// each second.
-pub(super) fn reap(pid: Pid, sentry: &Sentry, alive: &mut dyn FnMut()) -> Result<WaitStatus, AgentError> {
+pub(super) fn reap(pid: Pid, alive: &mut dyn FnMut()) -> Result<WaitStatus, AgentError> {
     let (mut pause, mut last) = (Duration::from_millis(1), Instant::now());
     loop {
         match waitpid(Some(pid), WaitOptions::NOHANG) {
@@ -76,7 +75,6 @@ pub(super) fn reap(pid: Pid, sentry: &Sentry, alive: &mut dyn FnMut()) -> Result
             Ok(None) | Err(Errno::INTR) => {}
             Err(errno) => return Err(system("wait for the worker")(errno)),
         }
-        sentry.heard();
         hurry(pid);
         if last.elapsed() > Duration::from_secs(1) {
             last = Instant::now();

@@ -241,12 +241,12 @@ impl Guardian {
                     // A worker that is watched no more must not go on. It is not reaped yet: the number is its own.
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                let sentry = Sentry::beside_or_ordinary();
+                let _sentry = Sentry::beside_or_ordinary();
                 hurry(pid);
                 // The loop is dead: its settings are restored before its other threads have ended.
                 let put_back = put_back(put_back_journal, &mut self.options);
                 drop(own_end);
-                let ending = reap(pid, &sentry, &mut || (self.options.news)(News::Waiting))?;
+                let ending = reap(pid, &mut || (self.options.news)(News::Waiting))?;
                 let mut report = watched?;
                 report.add(put_back?);
                 let code = ending.exit_status().map(|code| code as u8);
