@@ -24,11 +24,12 @@ fn main() {
         // What `cargo test` passes on.
         [.., "--list"] => {}
         _ => {
-            let tests: [fn(); 4] = [
+            let tests: [fn(); 5] = [
                 steps_of_a_long_start_keep_a_worker_alive,
                 a_worker_that_hangs_is_killed_in_a_stage_too,
                 a_guardian_that_was_stopped_spares_its_worker,
                 a_worker_finds_what_the_one_before_left_when_it_was_killed,
+                a_system_without_pairs_of_sockets_has_a_worker_that_leaves_nothing,
             ];
             // They sleep, mostly; a panic of one is the scope's.
             thread::scope(|scope| tests.into_iter().for_each(|test| drop(scope.spawn(test))));
@@ -46,12 +47,16 @@ fn agent(what: &str, directory: &str) -> u8 {
         News::Died { how, .. } => println!("died: {how}"),
         _ => {}
     });
+    if what == "alone" {
+        refuse_pairs_of_sockets();
+    }
     let ending = supervise(options, &mut |worker, _journal| {
         worker.stop_on_signals().expect("signals are caught");
         match what {
             "slow" => slow(worker),
             "hangs" => hangs(worker),
             "leaves" => leaves(worker),
+            "alone" => alone(worker),
             _ => turns(worker),
         }
     });
@@ -99,6 +104,33 @@ fn leaves(worker: &Worker) -> u8 {
     let (bytes, descriptors) = worker.store().take().expect("something was left");
     println!("{} and {} descriptor", String::from_utf8_lossy(&bytes), descriptors.len());
     0
+}
+
+fn alone(worker: &Worker) -> u8 {
+    let is_refused = worker.store().put(b"something", &[]).is_err();
+    println!("usable: {}, refused: {is_refused}", worker.store().is_usable());
+    u8::from(worker.store().take().is_some())
+}
+
+/// As RestrictAddressFamilies= of a unit without AF_UNIX does, for this process and its children (seccomp(2)).
+fn refuse_pairs_of_sockets() {
+    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS: the number of the system call is the first word
+    const IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+    const RETURN: u16 = 0x06;
+    let line = |code, k, jt, jf| libc::sock_filter { code, k, jt, jf };
+    let mut lines = [
+        line(LOAD, 0, 0, 0),
+        line(IF_EQUAL, libc::SYS_socketpair as u32, 0, 1),
+        line(RETURN, libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32, 0, 0),
+        line(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let filter = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+    // SAFETY: the program lives during the calls, and has the length that it says.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) != 0
+    };
+    assert!(!refused, "a filter: {}", std::io::Error::last_os_error());
 }
 
 struct Agent {
@@ -158,6 +190,12 @@ fn a_worker_finds_what_the_one_before_left_when_it_was_killed() {
     let (said, status) = Agent::start("leaves").end();
     assert_eq!((said.as_str(), status), ("died: the worker was killed by signal 9\na file and 1 descriptor", Some(0)));
     println!("test a_worker_finds_what_the_one_before_left_when_it_was_killed ... ok");
+}
+
+fn a_system_without_pairs_of_sockets_has_a_worker_that_leaves_nothing() {
+    let (said, status) = Agent::start("alone").end();
+    assert_eq!((said.as_str(), status), ("usable: false, refused: true", Some(0)));
+    println!("test a_system_without_pairs_of_sockets_has_a_worker_that_leaves_nothing ... ok");
 }
 
 /// As in a virtual machine that is paused: both stand still, and the guardian goes on first.

@@ -95,6 +95,33 @@ in_peace await 'it took over again' logged 'scheduler runs after='
 await 'batch work still goes on' works
 in_peace await 'there is a spare again' logged 'a spare of .* is verified'
 
+# Killed while a spare is verified beside all that works, by a thread of low priority: Linux's scheduler has the machine at once.
+: > /run/quell.log
+worker=$(worker)
+kill -9 $worker
+in_peace await 'it took over from the spare' logged 'scheduler runs after='
+worker=$(worker)
+verifies() { # the spare's thread has begun, and used 0.2 s
+    for thread in /proc/$worker/task/*; do
+        [ "$(cat $thread/comm)" != quell-spare ] || [ "$(cut -d' ' -f15 $thread/stat)" -lt 20 ] || return 0
+    done
+    return 1
+}
+await 'a spare is being verified' verifies
+for thread in /proc/$worker/task/*; do
+    [ "$(cat $thread/comm)" != quell-spare ] || echo "the thread that verifies has $(ls $thread/fd | wc -l) of $(ls /proc/$worker/fd | wc -l) descriptors" >&2
+done
+: > /run/quell.log
+began=$(uptime)
+kill -9 $worker
+for _ in $(seq 6000); do is enabled || break; sleep 0.01; done
+echo "the scheduler ended $(($(uptime) - began)) centiseconds after the death beside a spare" >&2
+died() { logged 'killed by signal 9'; }
+await 'the worker has died' died
+echo "put back and reaped $(($(uptime) - began)) centiseconds after the death beside a spare" >&2
+in_peace await 'it took over without a spare' logged 'scheduler runs after='
+in_peace await 'there is a spare once more' logged 'a spare of .* is verified'
+
 # Ended by SysRq-S, it stays off until the configuration is read again; CPUs are lent by affinity, the server goes before.
 : > /run/quell.log
 settings() { # `soon` asks by processes that wait for the batch work; the agent's own clock does not.
@@ -199,6 +226,14 @@ await 'the server is held to its budget' is_served
 await 'others have the rest' works
 "$QUELL" why server --socket /run/quell/api.sock | grep -m1 -o 'asks for more than its demand'
 "$QUELL" status --socket /run/quell/api.sock | head -n 1
+# On the kernel's scheduler a spare is of no use.
+kept() { sed -n 's/^scm_fds: //p' /proc/$guardian/fdinfo/* | sort -n | tail -n 1; }
+has_spare() { [ "$(kept)" -gt 30 ]; }
+has_none() { [ "$(kept)" = 0 ]; }
+in_peace await 'the guardian keeps a spare' has_spare
+sed '1i machine.scheduler = "kernel"' /run/vas.toml > /run/kernel.toml && cp /run/kernel.toml /run/vas.toml
+kill -HUP $guardian
+await 'the guardian keeps none' has_none
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
 await 'the kernel has its own again' is disabled
 await 'batch work goes on without Quell' works
@@ -259,6 +294,8 @@ fn it_takes_over_and_leaves_nothing_behind_when_it_is_killed() {
         "loaded again after 10 minutes\nquell: holder=\nanother worker came\nit is as far\nit stays off\n",
         "it took over for vas\nit was loaded anew\n",
         "the server is held to its budget\nothers have the rest\nasks for more than its demand\n",
+        "it took over from the spare\na spare is being verified\nthe worker has died\nit took over without a spare\n",
+        "the guardian keeps a spare\nthe guardian keeps none\n",
         "the kernel has its own again\nbatch work goes on without Quell\n",
         "a limit that is kept is no warning\nthe limit stands under guard\nit gets half a CPU\nthere is no limit any more",
         "check: 1",

@@ -223,9 +223,13 @@ fn what_a_killed_pair_left_is_named_by_status_and_doctor_until_restore_has_put_i
     let doctor = said(&["doctor", "none", "--run-dir"], &[&run]);
     assert!(doctor.contains("a Quell that was killed left") && doctor.contains(&fix), "{doctor}");
 
+    // As of a `quell exec` that was killed before it set anything.
+    std::fs::write(scene.path("run/exec-1.lock"), "").unwrap();
+    assert!(socket.exists());
     let restored = quell(&["restore", "--run-dir"], &[&run]);
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     assert_eq!(critical.cpus(), all);
+    assert!(!socket.exists() && !scene.path("run/exec-1.lock").exists(), "nothing is left behind");
     let text = String::from_utf8_lossy(&quell(&["status", "--socket"], &[&socket]).stderr).into_owned();
     assert!(!text.contains("killed"), "{text}");
 }

@@ -95,6 +95,10 @@ pub fn run_agent(
         );
     }
     if !config.has_own_scheduler() {
+        // A spare that an earlier worker left is not needed any more.
+        if let Some(worker) = worker {
+            worker.store().clear();
+        }
         return Ok(machine::on_linuxs_scheduler(config, extras, journal)?.run(worker, stop)?);
     }
     let ends = Ends::kept_in(extras.ends.clone(), quell_linux::now());

@@ -15,15 +15,14 @@ use quell_scx::{ScxError, Verified};
 pub struct Load {
     since: Nanos,
     done: Arc<AtomicBool>,
-    from: From,
+    is_kept: bool,
+    /// Brings it, and ends by itself.
+    thread: JoinHandle<Result<Verified, ScxError>>,
 }
 
-enum From {
-    /// It is here.
-    Kept(Box<Verified>),
-    /// This thread brings it, which ends by itself.
-    Thread(JoinHandle<Result<Verified, ScxError>>),
-}
+/// What is verified already is there as soon as the scheduler before it is gone, in some milliseconds mostly: it is waited for this
+/// long before another one stands in.
+const SOON: Duration = Duration::from_millis(500);
 
 /// Sets the flag when the thread ends, however it does.
 struct Ends(Arc<AtomicBool>);
@@ -47,13 +46,25 @@ impl Load {
             load()
         };
         let thread = thread::Builder::new().name("quell-load".into()).spawn(load).context("cannot start a thread")?;
-        Ok(Load { since: quell_linux::now(), done, from: From::Thread(thread) })
+        Ok(Load { since: quell_linux::now(), done, is_kept: false, thread })
     }
 
-    /// Of what is verified already.
-    pub fn done(verified: Verified) -> Load {
-        let done = Arc::new(AtomicBool::new(true));
-        Load { since: quell_linux::now(), done, from: From::Kept(Box::new(verified)) }
+    /// Of what is verified already. It can be attached when no other one of Quell's stands, which may take seconds: the loop is not
+    /// to wait for that.
+    ///
+    /// # Errors
+    /// As [`Load::begin`].
+    pub fn kept(verified: Verified) -> Result<Load> {
+        let wait = move || {
+            quell_scx::await_end_of_ours();
+            Ok(verified)
+        };
+        Ok(Load { is_kept: true, ..Load::begin(wait)? })
+    }
+
+    /// Was it verified before?
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// What the agent knows of it that stands in meanwhile.
@@ -63,7 +74,7 @@ impl Load {
 
     /// Waits for this long at most, or until it is to stop. Has it ended?
     pub fn wait(&self, at_most: Duration, stop: &AtomicBool) -> bool {
-        let end = Instant::now() + at_most;
+        let end = Instant::now() + if self.is_kept { at_most.max(SOON) } else { at_most };
         while !self.done.load(Ordering::Acquire) && !stop.load(Ordering::Acquire) && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));
         }
@@ -75,9 +86,6 @@ impl Load {
     /// # Errors
     /// If the kernel refused.
     pub fn finish(self) -> Result<Verified, ScxError> {
-        match self.from {
-            From::Kept(verified) => Ok(*verified),
-            From::Thread(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        }
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }

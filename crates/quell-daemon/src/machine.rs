@@ -52,7 +52,7 @@ impl<'a> ThisMachine<'a> {
     ) -> Result<ThisMachine<'a>> {
         let topology = Arc::new(topology()?);
         let extras = Extras { front: front(&config, &extras, &topology)?, ..extras };
-        Ok(ThisMachine { config, extras, journal: Some(journal), worker, stop, spares: Spares::of(worker)? })
+        Ok(ThisMachine { config, extras, journal: Some(journal), worker, stop, spares: Spares::of(worker) })
     }
 
     fn take_journal(&mut self) -> Box<dyn Journal> {
@@ -83,7 +83,7 @@ impl Machine for ThisMachine<'_> {
 
     fn load(&mut self) -> Result<Load> {
         let begun = self.spares.load(topology()?.into(), parts(&self.config))?;
-        if let Some(front) = self.extras.front.as_ref().filter(|_| !begun.state().is_done()) {
+        if let Some(front) = self.extras.front.as_ref().filter(|_| !begun.is_kept()) {
             let Starting { what, since } = begun.state().starting();
             front.say(&what, since);
         }
@@ -126,7 +126,7 @@ impl Machine for ThisMachine<'_> {
         let journal = self.take_journal();
         let mut linux =
             LinuxHost::new(Roots::default(), host_options(&self.config, &self.extras))?.with_journal(journal);
-        let all = linux.topology().all();
+        let all = linux.cpus().0;
         let poll = match self.config.agent.poll {
             Poll::Adaptive => quell_scx::Poll::Adaptive(LOOK),
             Poll::Dedicated => quell_scx::Poll::Dedicated,

@@ -1,5 +1,6 @@
 //! A spare: another scheduler, verified while the first one runs, for the next attach. It outlives the worker in its guardian's store.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -15,8 +16,11 @@ use tracing::{debug, info};
 
 use super::loading::Load;
 
-/// The first scheduler runs for this long before a spare is verified: what a new agent has to do comes first.
+/// The first scheduler runs for this long before a spare is verified: what a new agent has to do comes first. The same pause follows when CPUs
+/// came or went: mostly several do.
 const AFTER: Duration = Duration::from_secs(3);
+/// Interval of looks for CPUs that came or went, after which the spare is of no use.
+const LOOK: Duration = Duration::from_secs(1);
 /// Verifying may take as long as it likes.
 const NICE: i32 = 19;
 
@@ -31,7 +35,7 @@ pub struct Spares {
     making: Option<Making>,
 }
 
-/// Dropped before the verifying begins, it does not; afterwards the thread ends by itself.
+/// Dropped before the verifying begins, it does not; afterwards the thread ends by itself when it has verified.
 struct Making {
     end: Sender<()>,
     thread: JoinHandle<()>,
@@ -41,15 +45,9 @@ struct Making {
 
 impl Spares {
     /// In the guardian's store; without a guardian in one of this process.
-    ///
-    /// # Errors
-    /// If the system gives no store.
-    pub fn of(worker: Option<&Worker>) -> Result<Spares> {
-        let store = match worker {
-            Some(worker) => Arc::clone(worker.store()),
-            None => Arc::new(Store::new().context("cannot make a pair of sockets")?),
-        };
-        Ok(Spares { store, making: None })
+    pub fn of(worker: Option<&Worker>) -> Spares {
+        let own = || Arc::new(Store::or_none());
+        Spares { store: worker.map_or_else(own, |worker| Arc::clone(worker.store())), making: None }
     }
 
     /// A scheduler with these parts: the spare if it fits, else one that is verified now.
@@ -59,7 +57,7 @@ impl Spares {
     pub fn load(&mut self, topology: Arc<Topology>, parts: Parts) -> Result<Load> {
         let making = self.making.take().and_then(Making::hurry);
         match take(&self.store, &topology, parts) {
-            Some(spare) => Ok(Load::done(spare)),
+            Some(spare) => Load::kept(spare),
             None => {
                 let store = Arc::clone(&self.store);
                 Load::begin(move || {
@@ -72,15 +70,18 @@ impl Spares {
         }
     }
 
-    /// A scheduler with these parts runs from now on: one more is verified in a while.
+    /// A scheduler with these parts runs from now on: one more is verified in a while, and again after a CPU came or went.
     pub fn begin(&mut self, parts: Parts) {
+        if self.store.is_usable() {
+            self.begin_with(OfTheKernel(parts), Times { after: AFTER, look: LOOK });
+        }
+    }
+
+    fn begin_with(&mut self, source: impl Source, times: Times) {
         let (end, ended) = mpsc::channel();
-        let (store, verifies) = (Arc::clone(&self.store), Arc::new(AtomicI32::new(WAITS)));
-        let make = {
-            let verifies = Arc::clone(&verifies);
-            move || make(&store, parts, &ended, &verifies)
-        };
-        match thread::Builder::new().name("quell-spare".into()).spawn(make) {
+        let verifies = Arc::new(AtomicI32::new(WAITS));
+        let maker = Maker { store: Arc::clone(&self.store), source, times, ended, verifies: Arc::clone(&verifies) };
+        match thread::Builder::new().name("quell-spare".into()).spawn(move || maker.run()) {
             Ok(thread) => self.making = Some(Making { end, thread, verifies }),
             Err(error) => info!("there is no spare of Quell's scheduler: {error}"),
         }
@@ -118,33 +119,151 @@ fn take(store: &Store, topology: &Topology, parts: Parts) -> Option<Verified> {
     fits.then_some(spare)
 }
 
-/// The thread.
-fn make(store: &Store, parts: Parts, ended: &Receiver<()>, verifies: &AtomicI32) {
-    let own = rustix::thread::gettid();
-    if let Err(error) = setpriority_process(Some(own), NICE) {
-        debug!(%error, "the spare is verified with the worker's priority");
+/// Where spares come from.
+trait Source: Send + 'static {
+    /// Count of CPUs that came or went.
+    fn hotplugs(&self) -> u64;
+
+    /// Has one verified; as it goes into the store, and of how many CPUs that came or went it is.
+    fn verify(&self) -> Result<(Vec<u8>, Vec<OwnedFd>, u64)>;
+}
+
+/// Schedulers with these parts.
+struct OfTheKernel(Parts);
+
+impl Source for OfTheKernel {
+    fn hotplugs(&self) -> u64 {
+        quell_scx::hotplugs()
     }
-    if ended.recv_timeout(AFTER) != Err(RecvTimeoutError::Timeout) {
-        return;
-    }
-    let number = own.as_raw_nonzero().get();
-    if verifies.compare_exchange(WAITS, number, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        return;
-    }
-    let made = verify(parts).and_then(|spare| {
-        let (took, memory) = (quell_linux::now() - spare.began(), spare.memory() >> 10);
+
+    fn verify(&self) -> Result<(Vec<u8>, Vec<OwnedFd>, u64)> {
+        let topology = quell_linux::sysfs::topology("/sys".as_ref())?;
+        let spare = Verified::spare(&topology, self.0)?;
+        let (took, memory, hotplugs) = (quell_linux::now() - spare.began(), spare.memory() >> 10, spare.hotplugs());
         let (bytes, descriptors) = spare.into_parcel();
-        store.put(&bytes, &descriptors).context("it cannot be kept")?;
         info!(after = %took, kib = memory, "a spare of Quell's scheduler is verified");
-        Ok(())
-    });
-    verifies.store(ENDED, Ordering::Release);
-    if let Err(error) = made {
-        info!("there is no spare of Quell's scheduler: {error:#}");
+        Ok((bytes, descriptors, hotplugs))
     }
 }
 
-fn verify(parts: Parts) -> Result<Verified> {
-    let topology = quell_linux::sysfs::topology("/sys".as_ref())?;
-    Ok(Verified::spare(&topology, parts)?)
+#[derive(Clone, Copy)]
+struct Times {
+    after: Duration,
+    look: Duration,
+}
+
+/// The thread.
+struct Maker<S> {
+    store: Arc<Store>,
+    source: S,
+    times: Times,
+    ended: Receiver<()>,
+    verifies: Arc<AtomicI32>,
+}
+
+impl<S: Source> Maker<S> {
+    fn run(self) {
+        let own = rustix::thread::gettid();
+        if let Err(error) = setpriority_process(Some(own), NICE) {
+            debug!(%error, "the spare is verified with the worker's priority");
+        }
+        // The kernel ends the scheduler that runs when its last descriptor is closed: not when this thread lets it.
+        if let Err(error) = self.store.part_from_other_descriptors() {
+            return info!("there is no spare of Quell's scheduler: {error}");
+        }
+        let number = own.as_raw_nonzero().get();
+        while self.goes_on(self.times.after) {
+            if self.verifies.compare_exchange(WAITS, number, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                return;
+            }
+            let hotplugs = self.make().unwrap_or_else(|error| {
+                info!("there is no spare of Quell's scheduler: {error:#}");
+                self.source.hotplugs()
+            });
+            self.verifies.store(WAITS, Ordering::Release);
+            while self.source.hotplugs() == hotplugs {
+                if !self.goes_on(self.times.look) {
+                    return;
+                }
+            }
+            info!("a CPU came or went: another spare of Quell's scheduler is verified");
+            self.store.clear();
+        }
+    }
+
+    fn make(&self) -> Result<u64> {
+        let (bytes, descriptors, hotplugs) = self.source.verify()?;
+        self.store.put(&bytes, &descriptors).context("it cannot be kept")?;
+        Ok(hotplugs)
+    }
+
+    /// Sleeps; is the spare still wanted then?
+    fn goes_on(&self, pause: Duration) -> bool {
+        self.ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Verifies at once.
+    #[derive(Clone, Default)]
+    struct Script {
+        hotplugs: Arc<AtomicU64>,
+        verified: Arc<AtomicU64>,
+    }
+
+    impl Source for Script {
+        fn hotplugs(&self) -> u64 {
+            self.hotplugs.load(Ordering::Acquire)
+        }
+
+        fn verify(&self) -> Result<(Vec<u8>, Vec<OwnedFd>, u64)> {
+            self.verified.fetch_add(1, Ordering::AcqRel);
+            let hotplugs = self.hotplugs();
+            Ok((vec![hotplugs as u8 + 1], Vec::new(), hotplugs))
+        }
+    }
+
+    fn await_that(what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "in vain: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn begun(source: &Script) -> Spares {
+        let mut spares = Spares::of(None);
+        let soon = Duration::from_millis(1);
+        spares.begin_with(source.clone(), Times { after: soon, look: soon });
+        spares
+    }
+
+    #[test]
+    fn one_more_is_verified_after_a_cpu_came_or_went() {
+        let source = Script::default();
+        let spares = begun(&source);
+        let is_in_the_store = |bytes: &[u8]| spares.store.take().is_some_and(|(found, _)| found == bytes);
+        await_that("the first one", || is_in_the_store(&[1]));
+        source.hotplugs.store(1, Ordering::Release);
+        await_that("the second one", || is_in_the_store(&[2]));
+        assert_eq!(source.verified.load(Ordering::Acquire), 2, "one a change");
+    }
+
+    #[test]
+    fn the_thread_ends_when_no_more_is_wanted() {
+        let source = Script::default();
+        let mut spares = begun(&source);
+        await_that("the first one", || source.verified.load(Ordering::Acquire) == 1);
+        let Making { end, thread, .. } = spares.making.take().unwrap();
+        drop(end);
+        thread.join().unwrap();
+        source.hotplugs.store(1, Ordering::Release);
+        assert_eq!(source.verified.load(Ordering::Acquire), 1);
+    }
 }

@@ -38,7 +38,7 @@ mod sensors;
 
 pub use clock::{cpu_time, now};
 pub use error::LinuxError;
-pub use host::{Difference, LinuxHost, Waker, Within, allowance};
+pub use host::{Difference, LinuxHost, Waker, Within, allowance, isolated};
 pub use limit::{LimitState, limit_obstacle};
 pub use members::{
     Census, Contested, Counted, Departure, Level, Matched, Survey, Why, comm, mounted_hierarchies, program, survey,

@@ -7,8 +7,8 @@ use quell_linux::scheduler::Affinity;
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost};
 use quell_model::{
-    Class, CpuCount, CpuId, CpuSet, Event, Host, Layer, Nanos, Outcome, Policy, Reservation, Selector, Stack, Topology,
-    Verdict, View, Workload, WorkloadId,
+    Class, CpuCount, CpuId, CpuSet, Event, Host, Layer, Nanos, Outcome, Policy, Reservation, Selector, SignalSet,
+    Stack, Topology, Verdict, View, Workload, WorkloadId,
 };
 use quell_policy::AnyPolicy;
 
@@ -207,11 +207,20 @@ fn a_reservation_is_within_what_the_slice_allows() {
 
 #[test]
 fn isolated_cpus_are_not_managed() {
-    let tree = FakeTree::new(&machine());
+    let tree = FakeTree::new(&Topology::synthetic(1, 1, 6, 1));
     tree.write("sys/devices/system/cpu/possible", "0-7");
+    tree.write("sys/devices/system/cpu/nohz_full", "  (null)");
     tree.write("sys/devices/system/cpu/isolated", "3");
-    let host = tree.host(HostOptions::default()).unwrap();
-    assert_eq!(host.cpus(), (cpus("0-2"), cpus("0-2,4-7")));
+    let mut host = tree.host(HostOptions::default()).unwrap();
+    assert_eq!(host.cpus(), (cpus("0-2,4-5"), cpus("0-2,4-7")));
+    tree.write("sys/devices/system/cpu/nohz_full", "4");
+    tree.write("cgroup/cpuset.cpus.isolated", "5");
+    assert_eq!(host.cpus(), (cpus("0-2"), cpus("0-2,6-7")));
+    let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+    host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
+    assert_eq!((view.cpus.isolated, view.cpus.online), (cpus("3-5"), cpus("0-5")), "the view has them");
+    tree.write("sys/devices/system/cpu/isolated", "0-3");
+    assert_eq!(host.cpus().0, cpus("0-5"), "where all are, none is kept for others");
 }
 
 /// What happens to a machine.

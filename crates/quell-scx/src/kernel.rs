@@ -35,12 +35,11 @@ pub fn ready() -> Result<(), ScxError> {
     check_cookies(Path::new("/proc"))
 }
 
-/// As [`ready`]; a scheduler of our name that is loaded is that of a loader that just died, and gone soon.
-pub(crate) fn ready_for(our_name: &str) -> Result<(), ScxError> {
-    if matches!(ready(), Err(ScxError::Busy { name }) if name.starts_with(our_name)) {
+/// Waits for a moment while a scheduler of our name is loaded: that of a loader that just died is gone soon.
+pub(crate) fn await_end_of(our_name: &str) {
+    if matches!(check_kernel(Path::new(SCHED_EXT)), Err(ScxError::Busy { name }) if name.starts_with(our_name)) {
         await_end();
     }
-    ready()
 }
 
 /// With core scheduling the kernel leaves CPUs idle that a grant counts on, and compares threads of sched_ext in a way of its
@@ -88,7 +87,8 @@ fn check_namespace(link: &Path) -> Result<(), ScxError> {
 }
 
 /// How often CPUs came or went since the machine started; 0 where the kernel does not count.
-pub(crate) fn hotplugs() -> u64 {
+#[must_use]
+pub fn hotplugs() -> u64 {
     let count = std::fs::read_to_string(Path::new(SCHED_EXT).join("hotplug_seq"));
     count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
@@ -96,7 +96,7 @@ pub(crate) fn hotplugs() -> u64 {
 /// Waits until the scheduler that ends is gone.
 pub(crate) fn await_end() {
     let end = Instant::now() + ENDS;
-    while matches!(ready(), Err(ScxError::Busy { .. })) && Instant::now() < end {
+    while matches!(check_kernel(Path::new(SCHED_EXT)), Err(ScxError::Busy { .. })) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -47,6 +47,11 @@ const LOADS: usize = 5;
 /// The kernel ends a scheduler that was loaded while a CPU came or went within this time: an assumption.
 const RACE_SHOWS: Duration = Duration::from_secs(1);
 
+/// Waits, for 5 s at most, while a scheduler of this name is loaded: that of a loader that just died is gone soon.
+pub fn await_end_of_ours() {
+    kernel::await_end_of(NAME);
+}
+
 /// Who holds a CPU: a workload, nobody, or nobody by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder(u32);
@@ -155,7 +160,8 @@ impl Grant {
         Grant::begin(Verified::load(topology, parts)?, topology, online, pool, slices)
     }
 
-    /// As [`Grant::load`], of what is verified already. Where a CPU came or went since, it is verified again.
+    /// As [`Grant::load`], of what is verified already. Where a CPU came or went since, it is verified again. Another scheduler
+    /// is not waited for: see [`crate::await_end_of_ours`].
     ///
     /// # Errors
     /// As those of [`Grant::load`].
@@ -167,7 +173,7 @@ impl Grant {
         slices: Slices,
     ) -> Result<Grant, ScxError> {
         let parts = verified.made.parts;
-        kernel::ready_for(NAME)?;
+        kernel::ready()?;
         for _ in 1..LOADS {
             if verified.is_stale() {
                 verified = Verified::load(topology, parts)?;

@@ -419,6 +419,8 @@ fn cpus(view: &View) -> Vec<wire::Cpu> {
         let runs = runs[cpu.id.index()].and_then(name);
         let state = if !view.cpus.online.contains(cpu.id) {
             wire::CpuState::Offline
+        } else if runs.is_none() && view.cpus.isolated.contains(cpu.id) {
+            wire::CpuState::Isolated
         } else if view.cpus.banned.contains(cpu.id) {
             wire::CpuState::Banned
         } else if view.cpus.away.contains(cpu.id) {

@@ -6,15 +6,24 @@ use std::sync::Arc;
 
 use quell_linux::Contested;
 use quell_model::{
-    Capabilities, Clash, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Sample, Selector, SignalSet,
-    Topology, Verdict, View, Wake, WorkloadId, clashes,
+    Capabilities, Clash, CpuSet, Event, Host, Knob, Nanos, NoteKind, Outcome, Part, Plan, Policy, Sample, Selector,
+    SignalSet, Topology, Verdict, View, Wake, WorkloadId, clashes,
 };
 
 use super::whole::whole_machine;
 use super::{Config, Place, Poll, Problems, Severity};
 use crate::stack::Stack;
 
-/// Matches of selectors on a machine.
+/// A machine's CPUs beside those that work for all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OtherCpus {
+    /// Those that may come online.
+    pub offline: CpuSet,
+    /// Those that the kernel keeps free of what does not ask for them.
+    pub isolated: CpuSet,
+}
+
+/// Matches of selectors on a machine, and what else it has.
 pub trait Matches {
     /// Does anything match this selector? If not: the fix.
     fn find(&mut self, selector: &Selector) -> Result<(), String>;
@@ -22,6 +31,11 @@ pub trait Matches {
     /// Overlaps of two of these workloads.
     fn contested(&mut self) -> Vec<Contested> {
         Vec::new()
+    }
+
+    /// Its CPUs that are offline, and those that are isolated.
+    fn other_cpus(&mut self) -> OtherCpus {
+        OtherCpus::default()
     }
 }
 
@@ -57,14 +71,7 @@ pub fn check_rest(
 ) -> Problems {
     let mut problems = before;
     let first = config.policies.first().map(|layer| layer.place.clone());
-    let all = topology.all();
-    if let (Some(cpus), Some(place)) = (config.machine.cpus, config.places.cpus.as_ref().or(first.as_ref())) {
-        let missing = cpus.difference(&all);
-        if !missing.is_empty() {
-            problems
-                .error(place, format!("machine.cpus names the CPUs {missing}, which are not here; there are {all}"));
-        }
-    }
+    let all = cpus(config, topology.all(), matches.other_cpus(), first.as_ref(), &mut problems);
     let was_understood = !problems.are_fatal();
     for layer in &config.policies {
         let Some(capabilities) = capabilities else { break };
@@ -78,18 +85,18 @@ pub fn check_rest(
         }
     }
     if let Some(place) = first.as_ref().filter(|_| was_understood) {
-        own_scheduler(config, topology, place, &mut problems);
+        own_scheduler(config, all, place, &mut problems);
     }
     if let Some(place) = first.as_ref().filter(|_| was_understood && config.workloads.is_empty()) {
         let what = "there is no [[workload]], so nothing is managed; `quell check --example` shows one";
         problems.warning(place, what);
     }
-    overlaps(config, topology, &mut problems);
+    overlaps(config, all, &mut problems);
     for (layer, line) in whole_machine(config, all) {
         problems.warning(&layer.place, line);
     }
     if !problems.are_fatal() {
-        dry_step(config, topology, &mut problems);
+        dry_step(config, topology, all, &mut problems);
     }
     for member in &config.workloads {
         for selector in &member.workload.selectors {
@@ -120,6 +127,38 @@ pub fn check_rest(
     problems
 }
 
+/// The CPUs that may be managed, of those that are online; and what is wrong with those of the configuration.
+fn cpus(config: &Config, online: CpuSet, other: OtherCpus, first: Option<&Place>, problems: &mut Problems) -> CpuSet {
+    let Some(place) = config.places.cpus.as_ref().or(first) else { return online };
+    let Some(named) = config.machine.cpus else {
+        let free = online.difference(&other.isolated);
+        if free == online || free.is_empty() {
+            return online;
+        }
+        let isolated = online.intersection(&other.isolated);
+        let what = format!(
+            "the CPUs {isolated} are isolated (isolcpus=, nohz_full= or a cpuset partition) and not managed: machine.cpus names \
+             those that Quell manages"
+        );
+        problems.info(place, what);
+        return free;
+    };
+    let missing = named.difference(&online).difference(&other.offline);
+    let offline = named.difference(&online).intersection(&other.offline);
+    if !missing.is_empty() {
+        problems.error(place, format!("machine.cpus names the CPUs {missing}, which are not here; there are {online}"));
+    } else if offline == named {
+        let what = format!(
+            "machine.cpus names the CPUs {offline} alone, which are offline: bring one online (chcpu -e), or name one of {online}"
+        );
+        problems.error(place, what);
+    } else if !offline.is_empty() {
+        let what = format!("machine.cpus names the CPUs {offline}, which are offline: they join when they come online");
+        problems.warning(place, what);
+    }
+    online
+}
+
 /// Limits of a policy on this host: a missing privilege in a line of its own, since another user has it; all others in
 /// one line, since no configuration changes them.
 fn summed_up(policy: &str, limits: Vec<String>) -> Vec<String> {
@@ -135,7 +174,7 @@ fn summed_up(policy: &str, limits: Vec<String>) -> Vec<String> {
     lines
 }
 
-fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: &mut Problems) {
+fn own_scheduler(config: &Config, all: CpuSet, place: &Place, problems: &mut Problems) {
     if !config.has_own_scheduler() {
         if config.agent.poll == Poll::Dedicated && config.grants() {
             let what =
@@ -154,7 +193,7 @@ fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: 
                     servers, such as caladan or vas; add one, or write scheduler = \"auto\"";
         problems.error(place, what);
     }
-    if config.pool(topology.all()).is_empty() {
+    if config.pool(all).is_empty() {
         let what = "the loop takes the only CPU for itself: write poll = \"adaptive\" under [agent]";
         problems.error(place, what);
     }
@@ -177,9 +216,9 @@ fn own_scheduler(config: &Config, topology: &Topology, place: &Place, problems: 
     }
 }
 
-fn overlaps(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
+fn overlaps(config: &Config, all: CpuSet, problems: &mut Problems) {
     let layers = config.layers(&ids(config));
-    for Clash { first, second, overlap } in clashes(&layers, &config.pool(topology.all())) {
+    for Clash { first, second, overlap } in clashes(&layers, &config.pool(all)) {
         let name = |layer: usize| config.policies[layer].policy.describe().name;
         let on = match overlap.workload {
             Some(id) => format!("workload '{}'", config.workloads[id.index()].workload.name),
@@ -201,12 +240,12 @@ fn ids(config: &Config) -> Vec<Option<WorkloadId>> {
 }
 
 /// Lets every policy decide once as if all workloads were present, and collects its remarks.
-fn dry_step(config: &Config, topology: &Arc<Topology>, problems: &mut Problems) {
+fn dry_step(config: &Config, topology: &Arc<Topology>, all: CpuSet, problems: &mut Problems) {
     let mut host = Paper::default();
     let mut view = View::new(Arc::clone(topology));
     view.workloads.spec = config.workloads.iter().map(|member| Some(Arc::new(member.workload.clone()))).collect();
     host.born = ids(config).into_iter().flatten().map(Event::Attached).collect();
-    let Ok(mut stack) = Stack::new(config.layers(&ids(config)), view, config.pool(topology.all())) else { return };
+    let Ok(mut stack) = Stack::new(config.layers(&ids(config)), view, config.pool(all)) else { return };
     let Ok(_) = stack.turn(&mut host);
     let mut forbidden = BTreeSet::new();
     for (layer, entry) in stack.layers().iter().zip(&config.policies) {
@@ -295,5 +334,58 @@ mod tests {
                 "policy 'guard': 2 limits of this host: `quell doctor guard` shows them"
             ]
         );
+    }
+
+    /// A machine with the CPUs 0 and 1, and others.
+    struct With(OtherCpus);
+
+    impl Matches for With {
+        fn find(&mut self, _: &Selector) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn other_cpus(&mut self) -> OtherCpus {
+            self.0
+        }
+    }
+
+    fn said(machine: &str, offline: &str, isolated: &str) -> (Option<Severity>, String) {
+        let text = format!(
+            "{machine}\n[[policy]]\nname = \"guard\"\n[[workload]]\nname = \"a\"\nclass = \"be\"\nmatch = [{{ cgroup = \"a\" }}]\n"
+        );
+        let config = crate::config::read_text(std::path::Path::new("quell.toml"), &text).unwrap();
+        let set = |text: &str| text.parse().unwrap_or_default();
+        let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
+        let other = OtherCpus { offline: set(offline), isolated: set(isolated) };
+        let found = check_rest(&config, Problems::default(), &topology, None, &mut With(other));
+        (found.0.first().map(|problem| problem.severity), found.to_string())
+    }
+
+    #[test]
+    fn an_offline_cpu_may_be_named_beside_one_that_is_online() {
+        let (severity, text) = said("machine.cpus = \"1-2\"", "2-3", "");
+        assert!(severity == Some(Severity::Warning) && text.contains("CPUs 2, which are offline: they join"), "{text}");
+        let (severity, text) = said("machine.cpus = \"2\"", "2-3", "");
+        assert!(severity == Some(Severity::Error) && text.contains("chcpu -e), or name one of 0-1"), "{text}");
+        let (severity, text) = said("machine.cpus = \"1,4\"", "2-3", "");
+        assert!(severity == Some(Severity::Error) && text.contains("CPUs 4, which are not here"), "{text}");
+        assert_eq!(said("machine.cpus = \"1\"", "2-3", "").0, None);
+    }
+
+    #[test]
+    fn isolated_cpus_are_named_where_they_are_left_out() {
+        let (severity, text) = said("", "", "1,3");
+        assert!(severity == Some(Severity::Info) && text.contains("the CPUs 1 are isolated"), "{text}");
+        assert_eq!(said("machine.cpus = \"1\"", "", "1").0, None, "it is named");
+        assert_eq!(said("", "", "0-1").0, None, "all are: none is kept for others");
+    }
+
+    #[test]
+    fn a_loop_of_its_own_has_a_cpu_that_is_online() {
+        let text = "machine = { scheduler = \"quell\", cpus = \"0-3\" }\nagent.poll = \"dedicated\"\n[[policy]]\nname = \"caladan\"\n";
+        let config = crate::config::read_text(std::path::Path::new("quell.toml"), text).unwrap();
+        let online = "0-1".parse().unwrap();
+        assert_eq!(config.loops_cpu(online), Some(quell_model::CpuId(1)));
+        assert_eq!(config.pool_to_come((online, "0-3".parse().unwrap())), "0,2-3".parse().unwrap());
     }
 }

@@ -29,7 +29,7 @@ use serde::Deserialize;
 
 use crate::stack;
 
-pub use check::{AllMatch, Matches, check, check_rest};
+pub use check::{AllMatch, Matches, OtherCpus, check, check_rest};
 pub use look::{Start, look};
 pub use problem::{Place, Problem, Problems, Severity};
 pub use read::{drop_in_directory, read, read_all, read_text};
@@ -264,7 +264,8 @@ impl Config {
     #[must_use]
     pub fn loops_cpu(&self, all: CpuSet) -> Option<CpuId> {
         let own = self.has_own_scheduler() && self.agent.poll == Poll::Dedicated;
-        self.machine.cpus.unwrap_or(all).iter().last().filter(|_| own)
+        let named = self.machine.cpus.map_or(all, |cpus| cpus.intersection(&all));
+        named.iter().last().filter(|_| own)
     }
 
     /// The CPUs that policies manage, on a machine with these CPUs.

@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
 
 use quell_model::Nanos;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, setpriority_process, waitpid,
+};
 
 use crate::AgentError;
 
@@ -51,14 +54,43 @@ pub(super) fn kill(process: &OwnedFd, signal: Signal) {
     let _ = pidfd_send_signal(process, signal);
 }
 
+/// A process that is to end does so only when all of its threads had a CPU once more, and one of low priority may wait for that long.
+pub(super) fn hurry(pid: Pid) {
+    const FIRST: i32 = -20;
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten().flatten();
+    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    for thread in numbers.filter_map(Pid::from_raw) {
+        // An ordinary user's guardian may not, and a thread may be gone.
+        let _ = setpriority_process(Some(thread), FIRST);
+    }
+}
+
+/// Waits for the end of all threads of a process whose first one has ended: another may be inside a system call. Calls `alive`
+/// each second.
+pub(super) fn reap(pid: Pid, alive: &mut dyn FnMut()) -> Result<WaitStatus, AgentError> {
+    let (mut pause, mut last) = (Duration::from_millis(1), Instant::now());
+    loop {
+        match waitpid(Some(pid), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => return Ok(status),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(system("wait for the worker")(errno)),
+        }
+        hurry(pid);
+        if last.elapsed() > Duration::from_secs(1) {
+            last = Instant::now();
+            alive();
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
 pub(super) fn system(operation: &'static str) -> impl FnOnce(Errno) -> AgentError {
     move |errno| AgentError::System { operation, source: errno.into() }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     #[test]
@@ -70,5 +102,22 @@ mod tests {
         while Instant::now() < end {}
         assert!(waited(&times) >= Some(before));
         assert!(!is_doomed(&file_of(own, "status").expect("its status")));
+    }
+
+    #[test]
+    fn a_process_that_is_to_end_goes_before_others() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        setpriority_process(Some(pid), 19).unwrap();
+        hurry(pid);
+        let nice = rustix::process::getpriority_process(Some(pid)).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match rustix::process::geteuid().is_root() {
+            true => assert_eq!(nice, -20),
+            false => println!("skipped: an ordinary user raises no priority"),
+        }
+        // Gone: nothing happens.
+        hurry(pid);
     }
 }

@@ -151,7 +151,10 @@ impl RunDir {
     /// [`AgentError::Running`] if another process holds it.
     pub fn claim(&self, name: &str) -> Result<Claim, AgentError> {
         match self.try_claim(name)? {
-            Stale::Ours(claim) => Ok(claim),
+            Stale::Ours(claim) => {
+                self.drop_locks_of_the_dead();
+                Ok(claim)
+            }
             Stale::Held { pid, .. } => Err(AgentError::Running { pid, path: self.path.clone() }),
             Stale::Unclear { name, why } => Err(AgentError::Unclear { lock: self.lock_of(&name), why }),
         }
@@ -162,12 +165,31 @@ impl RunDir {
     /// # Errors
     /// If the directory cannot be read.
     pub fn journals(&self) -> Result<Vec<Stale>, AgentError> {
-        let entries = fs::read_dir(&self.path).map_err(|source| self.failed("list", source))?;
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".journal")?.to_owned()))
-            .collect();
-        names.sort();
+        let names = self.names(".journal").map_err(|source| self.failed("list", source))?;
         names.iter().map(|name| self.try_claim(name)).collect()
+    }
+
+    /// Removes the locks of commands that were killed and have no journal: none will be claimed again. What cannot be removed is left
+    /// until the next time.
+    pub fn drop_locks_of_the_dead(&self) {
+        // Only beside a claim could a lock be free that is about to be taken.
+        let Some(_turn) = self.turn() else { return };
+        for name in self.names(".lock").unwrap_or_default() {
+            let (path, journal) = (self.lock_of(&name), self.path.join(format!("{name}.journal")));
+            let is_free = || File::open(&path).is_ok_and(|file| lock::try_take(&file).unwrap_or(false));
+            if name != "agent" && !journal.exists() && is_free() {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// What precedes this ending in names of files here, sorted.
+    fn names(&self, ending: &str) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.path)?
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(ending)?.to_owned()));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names)
     }
 
     fn try_claim(&self, name: &str) -> Result<Stale, AgentError> {
@@ -278,6 +300,24 @@ mod tests {
         assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Held { name, .. }] if name == "agent"));
         drop(claim);
         assert!(matches!(&run_dir.journals().unwrap()[..], [Stale::Ours(claim)] if claim.name() == "agent"));
+    }
+
+    #[test]
+    fn the_lock_of_a_command_that_was_killed_is_removed_by_the_next_quell() {
+        let directory = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(directory.path().join("quell")).unwrap();
+        let alive = run_dir.claim("exec-1").unwrap();
+        // As after kill -9: no process holds it.
+        drop(run_dir.claim("exec-2").unwrap());
+        let killed_at_work = run_dir.claim("exec-3").unwrap();
+        fs::write(killed_at_work.journal(), "").unwrap();
+        drop(killed_at_work);
+        drop(run_dir.claim("agent").unwrap());
+        let locks = || run_dir.names(".lock").unwrap();
+        assert_eq!(locks(), ["agent", "exec-1", "exec-3"], "one with a journal is to be put back first");
+        drop(alive);
+        run_dir.drop_locks_of_the_dead();
+        assert_eq!(locks(), ["agent", "exec-3"]);
     }
 
     /// Before: the stranger's lock counted.

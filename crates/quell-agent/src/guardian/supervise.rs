@@ -12,10 +12,10 @@ use quell_thread::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 use super::backoff::Backoff;
-use super::child::{file_of, handle, is_doomed, kill, system, waited};
+use super::child::{file_of, handle, hurry, is_doomed, kill, reap, system, waited};
 use super::patience::{Patience, ROUND, State};
 use super::pulse::Pulse;
 use super::restore::{Report, Site, put_back_journal, put_back_meanwhile};
@@ -149,7 +149,7 @@ pub fn supervise(
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|errno| AgentError::System { operation: "adopt orphans", source: errno.into() })?;
     }
-    let store = Arc::new(Store::new().map_err(system("make a pair of sockets"))?);
+    let store = Arc::new(Store::or_none());
     let signals = Signals::catch()?;
     run_before_others(PRIORITY)?;
     let owners = Owners::register(options.claim.directory().path(), options.claim.name());
@@ -242,13 +242,15 @@ impl Guardian {
                     let _ = kill_process(pid, Signal::KILL);
                 }
                 let _sentry = Sentry::beside_or_ordinary();
+                hurry(pid);
                 // The loop is dead: its settings are restored before its other threads have ended.
                 let put_back = put_back(put_back_journal, &mut self.options);
                 drop(own_end);
-                let ending = reap(pid)?;
+                let ending = reap(pid, &mut || (self.options.news)(News::Waiting))?;
                 let mut report = watched?;
                 report.add(put_back?);
-                Ok(Ending { report, ..ending })
+                let code = ending.exit_status().map(|code| code as u8);
+                Ok(Ending { code, signal: ending.terminating_signal(), report })
             }
         }
     }
@@ -313,6 +315,8 @@ impl Guardian {
             // Its status costs more than all the rest here. A worker whose loop turns is alive.
             let turns = pulse.turned_within(STANDS_STILL, time);
             if !turns && status.as_ref().is_some_and(is_doomed) {
+                let _sentry = Sentry::beside_or_ordinary();
+                hurry(pid);
                 // Twice in a row: most die in less time than that.
                 if std::mem::replace(&mut was_doomed, true) {
                     early.add(put_back(put_back_meanwhile, &mut self.options)?);
@@ -397,22 +401,6 @@ impl Guardian {
                     return;
                 }
             }
-        }
-    }
-}
-
-fn reap(pid: Pid) -> Result<Ending, AgentError> {
-    loop {
-        match waitpid(Some(pid), WaitOptions::empty()) {
-            Ok(Some((_, status))) => {
-                return Ok(Ending {
-                    code: status.exit_status().map(|code| code as u8),
-                    signal: status.terminating_signal(),
-                    report: Report::default(),
-                });
-            }
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(system("wait for the worker")(errno)),
         }
     }
 }

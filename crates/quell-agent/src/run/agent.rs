@@ -8,6 +8,7 @@ use quell_model::{Host, Knob, Nanos, Policy, SchedClass, View, Wake};
 use quell_thread::clock::now;
 
 use super::check::check;
+use super::departed::Departed;
 use super::extras::{Extras, Outcome, api_config};
 use super::log::{log, tell_leases};
 use super::membership::Membership;
@@ -94,6 +95,7 @@ impl Agent {
         let observed = ObserverConfig { api, front: extras.front.clone(), record: extras.record.clone() };
         let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
         let switch = Switch::kept_in(extras.switch.clone(), now());
+        let departed = extras.departed.clone();
         let refused = |why: &String| wire::NotReloaded { since_ns: now().0, why: why.clone() };
         let mut agent = Agent {
             not_reloaded: extras.refused.as_ref().map(refused),
@@ -103,7 +105,7 @@ impl Agent {
             extras,
             host,
             stack,
-            membership: Membership::default(),
+            membership: Membership::after(Departed::kept_in(departed)),
             observers,
             feed,
             priority: 0,
@@ -184,6 +186,7 @@ impl Agent {
         // A worker that ends with its guardian was not stopped by a person: what starts next is off as well.
         if outcome == Outcome::Stopped && !worker.is_some_and(Worker::guardian_is_gone) {
             self.switch.forget();
+            self.membership.forget_departed();
         }
         Ok(outcome)
     }

@@ -15,7 +15,7 @@ use crate::api::{self, About, wire};
 use crate::config;
 use crate::observers::Observers;
 use crate::stack::{Layer, Stack, Witness};
-use crate::watch::{SIGNALS, watch};
+use crate::watch::{SIGNALS, Standing, watch};
 
 const CPUS: &str = "cgroup/web/cpuset.cpus";
 const OTHERS: &str = "0-3";
@@ -348,6 +348,51 @@ fn switched_off_it_puts_everything_back_and_observes_and_switched_on_it_sets_all
     assert!(!kept.exists());
     next.put_back();
     assert_eq!(tree.read(CPUS), OTHERS);
+}
+
+#[test]
+fn a_worker_that_starts_again_knows_why_a_workload_is_left() {
+    let tree = machine();
+    let kept = tree.path().join("departed.json");
+    let extras = || Extras { departed: Some(kept.clone()), ..Extras::default() };
+    let standing = |agent: &mut Agent| {
+        let roster = agent.membership.news(&agent.config).expect("news");
+        (roster[0].standing, roster[0].left.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let mut first = agent(&tree, extras());
+    turns(&mut first, 0..3);
+    assert!(!kept.exists());
+    tree.cgroup("else");
+    tree.join("web", &[]);
+    tree.join("else", &[100]);
+    tree.write("proc/100/cgroup", "0::/else\n");
+    tree.write("proc/100/task/100/cgroup", "0::/else\n");
+    // Scans are paced by the clock.
+    let turns_until = |agent: &mut Agent, from: u64, is_kept: bool| {
+        for second in from..from + 3000 {
+            turns(agent, second..second + 1);
+            if kept.exists() == is_kept {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("in vain: {} {is_kept}", kept.display());
+    };
+    turns_until(&mut first, 3, true);
+    // The worker dies; the next one finds an empty cgroup.
+    drop(first);
+    let mut next = agent(&tree, extras());
+    let (stands, left) = standing(&mut next);
+    assert_eq!(stands, Standing::Left);
+    assert!(left[0].contains("its cgroup is now /else"), "{left:?}");
+    turns(&mut next, 0..5);
+    next.membership.forget_overridden();
+    assert_eq!(standing(&mut next).0, Standing::Left, "after looks, too");
+    tree.join("else", &[]);
+    tree.ends(100, 100);
+    turns_until(&mut next, 5, false);
+    next.membership.forget_overridden();
+    assert_eq!(standing(&mut next), (Standing::Gone, Vec::new()), "until the process has ended");
 }
 
 #[test]

@@ -26,7 +26,10 @@ pub fn check(
     let workloads: Vec<_> = config.workloads.iter().map(|member| &member.workload).collect();
     let roots = Roots::default();
     let survey = survey(&roots, &workloads).map_err(host_failed)?;
-    let mut seen = Seen { workloads: &workloads, survey: &survey };
+    let possible = quell_linux::sysfs::possible(&roots.sys).unwrap_or_default();
+    let isolated = quell_linux::isolated(&roots);
+    let other = config::OtherCpus { offline: possible.difference(&topology.all()), isolated };
+    let mut seen = Seen { workloads: &workloads, survey: &survey, other };
     let mut users_of = |selector: &Selector| {
         let matched = seen_of(&workloads, &survey, selector).and_then(|found| found.as_ref().ok());
         matched.map_or(Vec::new(), |found| found.users.iter().map(|&user| quell_linux::user_name(user)).collect())
@@ -67,6 +70,7 @@ fn seen_of<'a>(
 struct Seen<'a> {
     workloads: &'a [&'a Workload],
     survey: &'a Survey,
+    other: config::OtherCpus,
 }
 
 impl config::Matches for Seen<'_> {
@@ -77,5 +81,9 @@ impl config::Matches for Seen<'_> {
 
     fn contested(&mut self) -> Vec<Contested> {
         self.survey.contested.clone()
+    }
+
+    fn other_cpus(&mut self) -> config::OtherCpus {
+        self.other
     }
 }

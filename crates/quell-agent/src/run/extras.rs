@@ -32,6 +32,8 @@ pub struct Extras {
     pub ends: Option<PathBuf>,
     /// The file that keeps whether the agent is switched off; None: that is forgotten with this process.
     pub switch: Option<PathBuf>,
+    /// The file that keeps which workloads all processes left; None: that is forgotten with this agent.
+    pub departed: Option<PathBuf>,
     /// The errors of the configuration that stands in the files now, if that was refused.
     pub refused: Option<String>,
     /// Quell's scheduler is being loaded, and the agent stands in until that is done.

@@ -8,6 +8,7 @@ use quell_linux::{Departure, LinuxHost};
 use quell_model::{Nanos, Selector, ThreadId, Workload, WorkloadId, amount, foreign};
 use quell_thread::clock::{cpu_time, now as clock_now};
 
+use super::departed::{Abandoned, Departed};
 use super::rivals::{self, Rivals, Verdict};
 use crate::config::Config;
 use crate::watch::{Entry, LEFT_SO, Overridden, Roster, Standing};
@@ -38,6 +39,8 @@ struct Member {
     since: Nanos,
     /// The latest processes that left it and run on.
     left: Vec<Departure>,
+    /// Of those: which left in the time of another worker, when none of its own was there any more.
+    earlier: Vec<Departure>,
     /// Its processes by number, as they were when it was attached last: another one with such a number is not its.
     numbered: Vec<ThreadId>,
     overridden: Option<Overridden>,
@@ -56,6 +59,7 @@ pub struct Membership {
     left: Option<String>,
     /// Did anything change since the roster was last taken?
     news: bool,
+    departed: Departed,
 }
 
 /// Changes.
@@ -63,6 +67,17 @@ pub struct Membership {
 pub struct Changed(pub bool);
 
 impl Membership {
+    /// One that knows which workloads all processes left before.
+    #[must_use]
+    pub fn after(departed: Departed) -> Membership {
+        Membership { departed, ..Membership::default() }
+    }
+
+    /// A person stopped the agent: the next one begins without what this one knows.
+    pub fn forget_departed(&mut self) {
+        self.departed.forget();
+    }
+
     /// The numbers of the attached workloads, in the order of the configuration.
     #[must_use]
     pub fn ids(&self, config: &Config) -> Vec<Option<WorkloadId>> {
@@ -81,6 +96,9 @@ impl Membership {
         if !std::mem::take(&mut self.news) {
             return None;
         }
+        let abandoned = self.members.iter().filter(|(_, member)| member.standing == Standing::Left);
+        let kept = |member: &Member| Abandoned { since: member.since, left: member.left.clone() };
+        self.departed.keep(abandoned.map(|(name, member)| (name.clone(), kept(member))).collect());
         let members = config.workloads.iter().filter_map(|member| self.members.get(&member.workload.name));
         let entry = |member: &Member| Entry {
             workload: member.workload.clone(),
@@ -113,7 +131,11 @@ impl Membership {
                     changed.0 |= member.describe(workload, host, now);
                 }
                 None => {
-                    self.members.insert(workload.name.clone(), Member::new(workload, now));
+                    let mut member = Member::new(workload, now);
+                    if let Some(before) = self.departed.take(&workload.name) {
+                        member.was_abandoned(before, host, now);
+                    }
+                    self.members.insert(workload.name.clone(), member);
                 }
             }
         }
@@ -138,9 +160,7 @@ impl Membership {
         let first = self.left.take();
         host.begin_look();
         for (name, member) in &mut self.members {
-            if let Some(id) = member.id {
-                self.news |= member.look_after_the_departed(host, id);
-            }
+            self.news |= member.look_after_the_departed(host);
             if first.as_ref().is_some_and(|first| name < first) {
                 continue;
             }
@@ -302,11 +322,35 @@ impl Membership {
 impl Member {
     fn new(workload: &Workload, now: Nanos) -> Member {
         let (paused_until, standing) = (Nanos::ZERO, Standing::Waiting);
-        let (anothers, left, numbered) = (None, Vec::new(), Vec::new());
+        let (anothers, left, earlier, numbered) = (None, Vec::new(), Vec::new(), Vec::new());
         let (id, said, overridden, remarks) = (None, None, None, Vec::new());
         let workload = workload.clone();
         let since = now;
-        Member { workload, id, paused_until, anothers, said, standing, since, left, numbered, overridden, remarks }
+        Member {
+            workload,
+            id,
+            paused_until,
+            anothers,
+            said,
+            standing,
+            since,
+            left,
+            earlier,
+            numbered,
+            overridden,
+            remarks,
+        }
+    }
+
+    /// Another worker found that all its processes left it.
+    fn was_abandoned(&mut self, before: Abandoned, host: &mut LinuxHost, now: Nanos) {
+        self.earlier = before.left;
+        self.earlier.retain(|departure| host.runs_on(departure));
+        if !self.earlier.is_empty() {
+            // The file may be of an earlier boot, with another clock.
+            (self.standing, self.since) = (Standing::Left, before.since.min(now));
+            self.left = self.earlier.clone();
+        }
     }
 
     /// Sets its state. Returns true, and logs it, if it changed.
@@ -332,6 +376,9 @@ impl Member {
             (0, _) => Standing::Waiting,
             _ => Standing::Attached,
         };
+        if threads > 0 {
+            self.earlier.clear();
+        }
         if threads > 0 && standing != self.standing {
             tracing::info!(workload = %self.workload.name, "attached ({})", amount(threads, "thread", "threads"));
         }
@@ -339,16 +386,21 @@ impl Member {
     }
 
     /// Takes note of the processes that left it. Returns true if they are others now, and logs reasons that are new.
-    fn look_after_the_departed(&mut self, host: &mut LinuxHost, id: WorkloadId) -> bool {
-        let now = host.departures(id);
-        if now == self.left {
+    fn look_after_the_departed(&mut self, host: &mut LinuxHost) -> bool {
+        if self.id.is_none() && self.earlier.is_empty() {
             return false;
         }
+        self.earlier.retain(|departure| host.runs_on(departure));
+        let own = self.id.map_or(&[][..], |id| host.departures(id));
+        if self.left.len() == self.earlier.len() + own.len() && self.left.iter().eq(self.earlier.iter().chain(own)) {
+            return false;
+        }
+        let now: Vec<Departure> = self.earlier.iter().chain(own).cloned().collect();
         for departure in now.iter().filter(|now| !self.left.iter().any(|known| known.why == now.why)) {
             let Departure { pid, why, .. } = departure;
             tracing::info!(workload = %self.workload.name, pid, "a process left it and runs on: {why}");
         }
-        self.left = now.to_vec();
+        self.left = now;
         true
     }
 
@@ -378,6 +430,7 @@ impl Member {
                 }
                 let standing = match (absent, self.standing) {
                     (false, _) => Standing::Refused,
+                    (true, Standing::Left) if !self.earlier.is_empty() => Standing::Left,
                     (true, Standing::Attached | Standing::Gone | Standing::Left) => Standing::Gone,
                     (true, _) => Standing::Waiting,
                 };

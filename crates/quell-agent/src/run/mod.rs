@@ -11,6 +11,7 @@ pub mod agent;
 pub mod check;
 mod control;
 pub mod degraded;
+pub mod departed;
 pub mod dry;
 pub mod extras;
 mod log;

@@ -310,6 +310,8 @@ pub enum CpuState {
     Away,
     /// It is offline.
     Offline,
+    /// The kernel keeps it free of what does not ask for it (`isolcpus=`, `nohz_full=`, an isolated partition), and no workload has it.
+    Isolated,
     /// Not measured.
     Unknown,
 }

@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = RunDir::existing(arguments.run_dir.as_deref())?;
     let mut total = Report::default();
     let (mut alive, mut unclear) = (Vec::new(), Vec::new());
-    for journal in directory.map_or_else(|| Ok(Vec::new()), |directory| directory.journals())? {
+    for journal in directory.as_ref().map_or_else(|| Ok(Vec::new()), RunDir::journals)? {
         match journal {
             Stale::Ours(claim) => {
                 total.add(put_back_journal(&claim.journal(), &Site::default(), &mut || {})?);
@@ -40,6 +40,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             Stale::Held { name, pid } => alive.push((name, pid)),
             Stale::Unclear { name, why } => unclear.push((name, why)),
         }
+    }
+    if let Some(directory) = &directory {
+        directory.drop_locks_of_the_dead();
+        // Where an agent answers, or another file stands, it is left.
+        let _ = quell_agent::api::socket::remove_dead(&directory.path().join("api.sock"));
     }
     if arguments.json {
         output::json(json!({ "report": total, "alive": alive, "unclear": unclear }))?;

@@ -111,6 +111,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let usual = directory.path().join("api.sock");
     let ends = directory.path().join("scheduler-ends.json");
     let switch = directory.path().join("switched-off.json");
+    let departed = directory.path().join("departed.json");
     let claim = directory.claim("agent")?;
     // As it stands in the files, for the workers.
     let read = config::read_all(&arguments.config).0;
@@ -121,10 +122,12 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     options.restart = true;
     options.news = Box::new(report_to(arguments.socket.clone().or(config.api.socket.clone()).unwrap_or(usual.clone())));
     let ending = supervise(options, &mut |worker, journal| {
-        work(arguments, (&read, &config), (&usual, &ends, &switch), worker, journal).unwrap_or_else(|failure| {
-            error!("{failure:#}");
-            if is_refusal(&failure) { REFUSED } else { 1 }
-        })
+        work(arguments, (&read, &config), (&usual, &ends, &switch, &departed), worker, journal).unwrap_or_else(
+            |failure| {
+                error!("{failure:#}");
+                if is_refusal(&failure) { REFUSED } else { 1 }
+            },
+        )
     })?;
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     for left in &ending.report.left {
@@ -150,7 +153,7 @@ fn is_refusal(failure: &anyhow::Error) -> bool {
 fn work(
     arguments: &Arguments,
     (read, first): (&Config, &Config),
-    (usual_socket, ends, switch): (&Path, &Path, &Path),
+    (usual_socket, ends, switch, departed): (&Path, &Path, &Path, &Path),
     worker: &Worker,
     journal: Box<dyn Journal>,
 ) -> Result<u8> {
@@ -162,6 +165,7 @@ fn work(
         usual_socket: Some(usual_socket.to_owned()),
         ends: Some(ends.to_owned()),
         switch: Some(switch.to_owned()),
+        departed: Some(departed.to_owned()),
         refused,
         ..Extras::default()
     };

@@ -150,6 +150,7 @@ fn cpus(cpus: &[Cpu]) -> Vec<String> {
     for cpu in cpus {
         let what = match (&cpu.runs, cpu.state) {
             (_, CpuState::Offline) => "offline".to_owned(),
+            (_, CpuState::Isolated) => "isolated, not managed".to_owned(),
             (_, CpuState::Banned) => "parked by a sibling ban".to_owned(),
             (None, CpuState::Away) => "a real-time thread".to_owned(),
             (Some(name), _) => name.clone(),

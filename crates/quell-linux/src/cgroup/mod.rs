@@ -20,4 +20,4 @@ pub use spelling::{container_in, unit_of};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
 pub use tree::{Group, Kind, members, subtree};
 pub use usage::{UsageFile, most_open_files};
-pub use version1::CpuV1;
+pub use version1::{BoundsV1, CpuV1, ReadingV1};

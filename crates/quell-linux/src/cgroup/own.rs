@@ -8,7 +8,7 @@ use std::time::Duration;
 use quell_model::{CpuCount, Knob, foreign};
 use serde::{Deserialize, Serialize};
 
-use super::version1::{CpuV1, has_cpu};
+use super::version1::{CpuV1, has};
 use crate::file::Written;
 use crate::{LinuxError, Roots, cgroup, file};
 
@@ -49,7 +49,7 @@ impl Controller {
     pub fn find(roots: &Roots, name: &str) -> Result<Controller, String> {
         let own = fs::read_to_string(roots.proc.join("self/cgroup")).unwrap_or_default();
         let below = |root: &Path, path: &str| root.join(path.trim_start_matches('/'));
-        if cgroup::controllers_here(&roots.cgroup).ok().flatten().is_some_and(|names| has_cpu(&names)) {
+        if cgroup::controllers_here(&roots.cgroup).ok().flatten().is_some_and(|names| has("cpu", &names)) {
             let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
             let home = below(&roots.cgroup, path);
             // Beside it: what holds above both holds for the command, and a cgroup with processes has no children with limits.
@@ -61,7 +61,7 @@ impl Controller {
                      one (systemd-run --scope), or leave --limit out"
                 ));
             }
-            if !cgroup::controllers_here(parent).ok().flatten().is_some_and(|names| has_cpu(&names)) {
+            if !cgroup::controllers_here(parent).ok().flatten().is_some_and(|names| has("cpu", &names)) {
                 let parent = foreign::path(parent);
                 return Err(format!("{parent} has no cpu controller; give it one from above, or leave --limit out"));
             }

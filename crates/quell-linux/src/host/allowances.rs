@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quell_model::{Allowance, CpuCount, CpuSet, Event, Nanos, Workload, WorkloadId};
 
 use super::LinuxHost;
-use crate::cgroup::{self, Allowed, CpuV1, Reading};
+use crate::cgroup::{self, Allowed, BoundsV1, CpuV1, Reading, ReadingV1};
 use crate::members::{Places, Resolved, Sighting};
 use crate::procfs::ProcFs;
 use crate::write::{Ledger, Place, Value};
@@ -23,13 +23,23 @@ const AT_ONCE: usize = 32;
 /// Of a workload that is selected by process, this many are looked at.
 const PROCESSES: usize = 8;
 
-/// The next reading.
+/// The next reading, and what is read beside the workloads'.
 #[derive(Debug, Default)]
 pub(super) struct Next {
+    /// The controllers of CPUs of cgroup v1, where that version has them.
+    bounds: Option<BoundsV1>,
+    /// The CPUs that the kernel keeps free of what does not ask for them.
+    pub isolated: CpuSet,
     /// When.
     at: Nanos,
     /// Of which workload on, by its place among the selectors.
     from: usize,
+}
+
+impl Next {
+    pub fn on(roots: &Roots) -> Next {
+        Next { bounds: BoundsV1::find(roots), ..Next::default() }
+    }
 }
 
 /// What the cgroups of a workload that is not attached allow it, as of now; None: they do not limit it, or there are none yet.
@@ -44,10 +54,24 @@ pub fn allowance(roots: &Roots, options: &HostOptions, workload: &Workload) -> O
     let mut pids: Vec<i32> = resolved.roots.iter().map(|root| root.tid).collect();
     groups.iter().try_for_each(|group| cgroup::members(group, &mut pids).map(|_| ())).ok()?;
     let budgets = CpuV1::find(roots).filter(CpuV1::has_real_time_budgets);
+    let bounds = BoundsV1::find(roots);
+    let mut v1 = bounds.as_ref().map(|bounds| bounds.reading(sysfs::online(&roots.sys).unwrap_or_default()));
+    let of_v1 = of_processes(&mut v1, roots, pids.iter().copied());
     let no_realtime = are_closed_to_real_time(budgets.as_ref(), roots, pids);
-    let Allowed { cpus, quota } = all_of(groups.iter().map(|group| reading.of_own(group))).unwrap_or_default();
+    let above = all_of(groups.iter().map(|group| reading.of_own(group))).unwrap_or_default();
+    let Allowed { cpus, quota } = both(above, of_v1);
     let found = Allowance { workload: WorkloadId(0), cpus, quota, no_realtime };
     found.is_limited().then_some(found)
+}
+
+/// The CPUs from which the kernel keeps what does not ask for them: `isolcpus=`, `nohz_full=`, isolated partitions of cpusets.
+/// What cannot be read isolates none.
+#[must_use]
+pub fn isolated(roots: &Roots) -> CpuSet {
+    let (sys, partitions) = (&roots.sys, roots.cgroup.join("cpuset.cpus.isolated"));
+    let partitioned = cgroup::read_file(&partitions).ok().flatten().and_then(|text| text.trim().parse().ok());
+    let at_boot = [sysfs::isolated(sys), sysfs::without_tick(sys)].into_iter().flatten();
+    at_boot.chain(partitioned).fold(CpuSet::EMPTY, |all, set| all.union(&set))
 }
 
 impl LinuxHost {
@@ -55,9 +79,9 @@ impl LinuxHost {
     /// kernel keeps threads from those that do not ask for them.
     #[must_use]
     pub fn cpus(&self) -> (CpuSet, CpuSet) {
-        let (all, sys) = (self.members.topology.all(), &self.members.roots.sys);
-        let possible = sysfs::possible(sys).unwrap_or(all).union(&all);
-        let possible = possible.difference(&sysfs::isolated(sys).unwrap_or_default());
+        let all = self.members.topology.all();
+        let possible = sysfs::possible(&self.members.roots.sys).unwrap_or(all).union(&all);
+        let possible = possible.difference(&isolated(&self.members.roots));
         let now = all.intersection(&possible);
         // Where all are isolated, none is kept for others.
         if now.is_empty() { (all, all) } else { (now, possible) }
@@ -86,6 +110,7 @@ impl LinuxHost {
             return;
         }
         let began = clock::cpu_time();
+        self.reading.isolated = isolated(&self.members.roots);
         let selectors = self.members.selectors.len();
         let from = if self.reading.from < selectors { self.reading.from } else { 0 };
         let part = from..selectors.min(from + AT_ONCE);
@@ -136,12 +161,15 @@ impl LinuxHost {
         };
         let mut reading = Reading::new(root, members.online, &origin, &sees_effective);
         let mut found = Vec::new();
+        let mut v1 = self.reading.bounds.as_ref().map(|bounds| bounds.reading(members.online));
         for (id, resolved) in &members.selectors[part] {
             let groups = resolved.group_paths().map(|group| reading.of_own(group)).collect::<Vec<_>>();
             let processes = self.groups_of_processes(*id, resolved);
             let processes = processes.iter().map(|group| reading.of(group)).collect::<Vec<_>>();
-            let Allowed { cpus, quota } = all_of(groups.into_iter().chain(processes)).unwrap_or_default();
+            let above = all_of(groups.into_iter().chain(processes)).unwrap_or_default();
             let own = members.threads.iter().filter(|thread| thread.workload == *id && thread.is_first());
+            let Allowed { cpus, quota } =
+                both(above, of_processes(&mut v1, &members.roots, own.clone().map(|thread| thread.pid)));
             let no_realtime =
                 are_closed_to_real_time(members.budgets.as_ref(), &members.roots, own.map(|thread| thread.pid));
             let one = Allowance { workload: *id, cpus, quota, no_realtime };
@@ -165,6 +193,26 @@ impl LinuxHost {
             own.take(PROCESSES).filter_map(|thread| group(thread.pid).ok().flatten()).collect();
         groups.into_iter().collect()
     }
+}
+
+/// What the cgroups of version 1 allow the first of these processes together.
+fn of_processes(reading: &mut Option<ReadingV1<'_>>, roots: &Roots, pids: impl Iterator<Item = i32>) -> Allowed {
+    let Some(reading) = reading else { return Allowed::default() };
+    let texts = pids.take(PROCESSES).filter_map(|pid| file::read(&roots.proc.join(format!("{pid}/cgroup"))).ok()?);
+    all_of(texts.map(|text| reading.of(&text))).unwrap_or_default()
+}
+
+/// What holds if both do.
+fn both(one: Allowed, other: Allowed) -> Allowed {
+    let within = |one: CpuSet, other: CpuSet| {
+        let both = one.intersection(&other);
+        if both.is_empty() { other } else { both }
+    };
+    let cpus = match (one.cpus, other.cpus) {
+        (Some(one), Some(other)) => Some(within(one, other)),
+        (one, other) => one.or(other),
+    };
+    Allowed { cpus, quota: one.quota.into_iter().chain(other.quota).min() }
 }
 
 /// Processes of which the cgroup is looked up at most, for a real-time budget.
@@ -229,5 +277,34 @@ mod tests {
         assert_eq!(ids.map(|id| is_closed(view.allowance(id).copied())), [true, false]);
         let before = |workload| is_closed(allowance(&tree.roots(), &HostOptions::default(), workload));
         assert_eq!([before(&workloads[0]), before(&workloads[1])], [true, false], "`quell check` knows it, too");
+    }
+
+    #[test]
+    fn cgroups_of_version_1_allow_no_more_than_those_above_them() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        let mount = |name: &str| tree.path().join(name).display().to_string();
+        let mounts = format!(
+            "30 23 0:26 / {} rw - cgroup cgroup rw,cpu\n31 23 0:27 / {} rw - cgroup cgroup rw,cpuset\n",
+            mount("cpu"),
+            mount("cpuset")
+        );
+        tree.write("proc/self/mountinfo", &mounts);
+        tree.process(100, 1, "web");
+        tree.write("proc/100/cgroup", "3:cpuset:/batch\n2:cpu:/outer/inner\n0::/\n");
+        for (group, quota) in [("outer", "150000\n"), ("outer/inner", "-1\n")] {
+            tree.write(format!("cpu/{group}/cpu.cfs_quota_us"), quota);
+            tree.write(format!("cpu/{group}/cpu.cfs_period_us"), "100000\n");
+        }
+        tree.write("cpuset/batch/cpuset.cpus", "1-2\n");
+        let mut workload = Workload::new("web", Class::LatencyCritical, CpuCount::whole(2));
+        workload.selectors.push(Selector::Pid(100));
+        let before = allowance(&tree.roots(), &HostOptions::default(), &workload).unwrap();
+        assert_eq!(before.to_string(), "CPUs 1-2 and 1.5 CPUs of time", "`quell check` knows it");
+        let mut host = tree.host(HostOptions::default()).unwrap();
+        let id = host.attach(workload).unwrap();
+        let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+        host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
+        let found = view.allowance(id).unwrap();
+        assert_eq!((found.cpus, found.quota), (Some("1-2".parse().unwrap()), Some(CpuCount(1500))));
     }
 }

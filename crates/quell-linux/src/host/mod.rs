@@ -14,7 +14,7 @@ mod solo;
 mod suspend;
 mod wait;
 
-pub use allowances::allowance;
+pub use allowances::{allowance, isolated};
 pub use differences::Difference;
 pub use sessions::Within;
 pub use wait::Waker;
@@ -121,7 +121,7 @@ impl LinuxHost {
             standing: Standing::new(members.options.leases),
             scheduler,
             rules: Rules::default(),
-            reading: allowances::Next::default(),
+            reading: allowances::Next::on(&members.roots),
             serverless: Again::default(),
             due: Due::default(),
             buffers: Buffers::default(),
@@ -221,6 +221,11 @@ impl LinuxHost {
     /// keeps it; those that have ended since are left out.
     pub fn departures(&mut self, id: WorkloadId) -> &[Departure] {
         self.members.departures(id)
+    }
+
+    /// Does a process that left a workload, of this host or of one before, still run?
+    pub fn runs_on(&mut self, departure: &Departure) -> bool {
+        departure.runs_on(&mut self.members.proc)
     }
 
     /// The programs of a target: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
@@ -381,6 +386,7 @@ impl Host for LinuxHost {
         self.take_samples();
         events.append(&mut self.pending);
         self.members.describe(now, view);
+        view.cpus.isolated = self.reading.isolated;
         view.blank(wanted);
         self.sensors.observe(measured, &mut self.members, view)?;
         self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use quell_model::{Nanos, ThreadId, ThreadState};
+use serde::{Deserialize, Serialize};
 
 use super::command::user_name;
 use super::{Resolved, Thread};
@@ -36,7 +37,7 @@ pub(super) fn fate(known: ThreadId, is_where_it_was: bool, now: Option<&ThreadSt
 }
 
 /// Reason for which a thread is its workload's no more, although it runs on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Why {
     /// Its user is this one now; `None`: it has the numbers of several.
     User(Option<u32>),
@@ -79,7 +80,7 @@ impl fmt::Display for Why {
 }
 
 /// Threads of one process that left their workload and run on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departure {
     /// The process.
     pub pid: i32,
@@ -91,6 +92,14 @@ pub struct Departure {
     pub why: Why,
     /// Time of the scan that found it, on the host's clock.
     pub at: Nanos,
+}
+
+impl Departure {
+    /// Does it still run? One that cannot be read is not known to have ended.
+    pub(crate) fn runs_on(&self, proc: &mut ProcFs) -> bool {
+        let now = proc.stat(self.pid, self.thread.tid);
+        now.map_or(true, |now| fate(self.thread, false, now.as_ref()) == Fate::Left)
+    }
 }
 
 impl fmt::Display for Departure {
@@ -131,11 +140,7 @@ impl Departures {
 
     /// Forgets processes that have ended; the others.
     pub fn of_the_living(&mut self, proc: &mut ProcFs) -> &[Departure] {
-        self.0.retain(|known| {
-            // One that cannot be read is not known to have ended.
-            let now = proc.stat(known.pid, known.thread.tid);
-            now.map_or(true, |now| fate(known.thread, false, now.as_ref()) == Fate::Left)
-        });
+        self.0.retain(|known| known.runs_on(proc));
         &self.0
     }
 }

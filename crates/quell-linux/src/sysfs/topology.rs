@@ -38,6 +38,16 @@ pub fn isolated(sys: &Path) -> Result<CpuSet, LinuxError> {
     Ok(file::parse::<CpuSet>(&sys.join("devices/system/cpu/isolated"), "a CPU list")?.unwrap_or_default())
 }
 
+/// The CPUs without a tick while they run one thread (`cpu/nohz_full`, from `nohz_full=`).
+///
+/// # Errors
+/// If the file is there but cannot be read.
+pub fn without_tick(sys: &Path) -> Result<CpuSet, LinuxError> {
+    let text = file::read(&sys.join("devices/system/cpu/nohz_full"))?.unwrap_or_default();
+    // "(null)" on a kernel that was started without.
+    Ok(text.parse().unwrap_or_default())
+}
+
 /// Are a CPU's caches described?
 #[must_use]
 pub fn has_caches(sys: &Path, cpu: CpuId) -> bool {

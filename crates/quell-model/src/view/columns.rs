@@ -34,6 +34,8 @@ macro_rules! columns {
         pub struct CpuColumns {
             /// CPUs that are online.
             pub online: CpuSet,
+            /// CPUs that the kernel keeps free of what does not ask for them. They are in no pool unless they are named.
+            pub isolated: CpuSet,
             /// Granted CPUs on which nothing runs: their workload yielded, or no workload has them.
             pub idle: CpuSet,
             /// CPUs that a sibling ban parks.
@@ -79,7 +81,7 @@ macro_rules! columns {
         }
 
         sampled!(WorkloadColumns { spec }, $($workload = $w_key,)*);
-        sampled!(CpuColumns { online, idle, banned, away, holder }, $($cpu = $c_key,)*);
+        sampled!(CpuColumns { online, isolated, idle, banned, away, holder }, $($cpu = $c_key,)*);
 
         impl MachineSamples {
             /// A signal as a number in its unit; absent if it is not of the machine.

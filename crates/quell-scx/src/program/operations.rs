@@ -11,6 +11,7 @@ use libbpf_rs::skel::Skel;
 use libbpf_rs::{Error, MapCore, MapFlags, ProgramType, Result};
 
 use super::skeleton::GrantSkel;
+use super::types::sched_ext_ops;
 
 /// What precedes an operation's name in that of its program.
 const PREFIX: &str = "grant_";
@@ -28,12 +29,39 @@ pub(super) fn set(skeleton: &GrantSkel<'_>, types: &Btf<'_>) -> Result<()> {
         bytes.get_mut(at..at + from.len()).ok_or_else(|| unknown(member))?.copy_from_slice(from);
         Ok::<(), Error>(())
     };
-    let ours = skeleton.struct_ops().grant_ops();
-    put("name", &ours.name.map(|byte| byte as u8))?;
-    put("flags", &ours.flags.to_ne_bytes())?;
-    put("timeout_ms", &ours.timeout_ms.to_ne_bytes())?;
-    put("exit_dump_len", &ours.exit_dump_len.to_ne_bytes())?;
-    put("hotplug_seq", &ours.hotplug_seq.to_ne_bytes())?;
+    // Each member by its name, so that the compiler asks about a new one.
+    let sched_ext_ops {
+        name,
+        flags,
+        timeout_ms,
+        exit_dump_len,
+        hotplug_seq,
+        // Programs, which are set below.
+        select_cpu: _,
+        enqueue: _,
+        dispatch: _,
+        running: _,
+        stopping: _,
+        quiescent: _,
+        update_idle: _,
+        set_cpumask: _,
+        cpu_release: _,
+        cpu_online: _,
+        cpu_offline: _,
+        init_task: _,
+        cgroup_init: _,
+        cgroup_exit: _,
+        init: _,
+        exit: _,
+        dump: _,
+        dump_cpu: _,
+        dump_task: _,
+    } = *skeleton.struct_ops().grant_ops();
+    put("name", &name.map(|byte| byte as u8))?;
+    put("flags", &flags.to_ne_bytes())?;
+    put("timeout_ms", &timeout_ms.to_ne_bytes())?;
+    put("exit_dump_len", &exit_dump_len.to_ne_bytes())?;
+    put("hotplug_seq", &hotplug_seq.to_ne_bytes())?;
     for program in skeleton.object().progs() {
         if program.prog_type() == ProgramType::StructOps && program.autoload() {
             let name = program.name().to_string_lossy();

@@ -50,7 +50,8 @@ impl Verified {
     /// # Errors
     /// If the kernel has no sched_ext, has another scheduler loaded already, or refuses ours.
     pub fn load(topology: &Topology, parts: Parts) -> Result<Verified, ScxError> {
-        kernel::ready_for(NAME)?;
+        kernel::await_end_of(NAME);
+        kernel::ready()?;
         Verified::spare(topology, parts)
     }
 
@@ -81,6 +82,12 @@ impl Verified {
     #[must_use]
     pub fn is_stale(&self) -> bool {
         kernel::hotplugs() != self.made.hotplugs
+    }
+
+    /// Count of CPUs that had come or gone when it was verified ([`crate::hotplugs`]).
+    #[must_use]
+    pub fn hotplugs(&self) -> u64 {
+        self.made.hotplugs
     }
 
     /// The kernel memory that it takes, in bytes, without the machine code of its programs.

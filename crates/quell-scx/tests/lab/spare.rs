@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use quell_guest::lab_tests;
 use quell_model::{Class, Host, Nanos, Signal, SignalSet, Topology, Wake};
-use quell_scx::{Parts, ScxOptions, Verified};
+use quell_scx::{Grant, Parts, ScxError, ScxOptions, Slices, Verified};
 use rustix::cmsg_space;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -110,6 +110,20 @@ lab_tests! {
             await_state("disabled");
             let mut machine = Machine::begin(next, ScxOptions::default());
             schedules(&mut machine);
+        }
+
+        /// The loop is not to wait for it: that is for the thread that brings a scheduler.
+        fn one_beside_another_that_stands_is_refused_at_once() {
+            let machine = Machine::load();
+            let topology = topology();
+            let next = Verified::spare(&topology, Parts::default()).unwrap();
+            let online = || Ok(quell_linux::sysfs::online("/sys".as_ref())?);
+            let begun = Instant::now();
+            let refused = Grant::begin(next, &topology, online, &topology.all(), Slices::default());
+            let took = begun.elapsed();
+            assert!(matches!(refused, Err(ScxError::Busy { .. })));
+            assert!(took.as_secs() < 4, "{took:?}, of the 5 s that an end is waited for");
+            machine.scx().grant().check().unwrap();
         }
 
         fn what_is_no_scheduler_is_not_taken_for_one() {

@@ -150,6 +150,7 @@ fn cpu_lines(model: &Model, area: Rect) -> Vec<Line<'static>> {
             Line::from_iter(row.iter().map(|cpu| {
                 let (text, style) = match (&cpu.runs, cpu.state) {
                     (_, CpuState::Offline) => ("offline", FAINT),
+                    (_, CpuState::Isolated) => ("isolated", FAINT),
                     (_, CpuState::Banned) => ("parked", FAINT),
                     (Some(name), CpuState::Idle) => (name.as_str(), FAINT),
                     (Some(name), _) => (name.as_str(), Style::new()),
