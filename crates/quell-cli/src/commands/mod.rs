@@ -12,6 +12,7 @@ mod gap;
 mod generate;
 mod help;
 mod load;
+mod managed;
 mod off;
 mod on;
 mod restore;
