@@ -6,6 +6,7 @@ mod cells;
 mod check;
 mod completions;
 mod demo;
+mod disable;
 mod doctor;
 mod exec;
 mod gap;
@@ -15,6 +16,7 @@ mod load;
 mod managed;
 mod off;
 mod on;
+mod protect;
 mod restore;
 mod run;
 #[cfg(test)]
@@ -39,6 +41,7 @@ pub enum Command {
     Check(check::Arguments),
     Completions(completions::Arguments),
     Demo(demo::Arguments),
+    Disable(disable::Arguments),
     Doctor(doctor::Arguments),
     Exec(exec::Arguments),
     Gap(gap::Arguments),
@@ -46,6 +49,7 @@ pub enum Command {
     Load(load::Arguments),
     Off(off::Arguments),
     On(on::Arguments),
+    Protect(protect::Arguments),
     Restore(restore::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
@@ -65,6 +69,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Disable(arguments) => disable::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Gap(arguments) => gap::run(&arguments),
@@ -72,6 +77,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(arguments) => load::run(&arguments),
         Command::Off(arguments) => off::run(&arguments),
         Command::On(arguments) => on::run(&arguments),
+        Command::Protect(arguments) => protect::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
