@@ -24,9 +24,9 @@ pub use quell_model::Scheduler;
 use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, RuleKind, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::{Guard, GuardConfig};
+use quell_scrape::Source;
 use serde::Deserialize;
 
-use crate::scrape::Source;
 use crate::stack;
 
 pub use check::{AllMatch, Matches, check, check_rest};
