@@ -67,7 +67,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !kept.iter().any(|known| known.file == file) {
         let names: Vec<&str> = kept.iter().map(|known| known.workload.as_str()).collect();
         if names.is_empty() {
-            bail!("`quell protect --keep` has written nothing into {}", foreign::path(&config::drop_in_directory(&arguments.config)));
+            bail!(
+                "`quell protect --keep` has written nothing into {}",
+                foreign::path(&config::drop_in_directory(&arguments.config))
+            );
         }
         bail!("{}; see `quell disable --list`", unknown("kept workload", name, &names));
     }
@@ -99,7 +102,13 @@ fn list(kept: &[Kept], json: bool) -> Result<ExitCode> {
     }
     let row = |one: &Kept| {
         let policy = one.policy.unwrap_or("the one of all").to_owned();
-        [foreign::text(&one.workload).into_owned(), one.class.clone(), one.cpus_requested.to_string(), policy, foreign::text(&one.target).into_owned()]
+        [
+            foreign::text(&one.workload).into_owned(),
+            one.class.clone(),
+            one.cpus_requested.to_string(),
+            policy,
+            foreign::text(&one.target).into_owned(),
+        ]
     };
     writeln!(out, "{}", table(["workload", "class", "CPUs", "policy", "matches"], kept.iter().map(row)))?;
     Ok(ExitCode::SUCCESS)
@@ -121,7 +130,8 @@ fn all(config: &Path) -> Result<Vec<Kept>> {
 /// What a file keeps, if it is one of these.
 fn one(file: PathBuf) -> Option<Kept> {
     let name = file.file_name()?.to_str()?;
-    let is_ours = name.starts_with("protect-") && name.ends_with(".toml") && fs::symlink_metadata(&file).ok()?.is_file();
+    let is_ours =
+        name.starts_with("protect-") && name.ends_with(".toml") && fs::symlink_metadata(&file).ok()?.is_file();
     let text = is_ours.then(|| fs::read_to_string(&file).ok()).flatten().filter(|text| text.starts_with(MARK))?;
     // A policy for all workloads stands elsewhere.
     let (read, _) = config::read_one(&file, &text);

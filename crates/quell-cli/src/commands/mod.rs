@@ -25,6 +25,7 @@ mod status;
 mod top;
 mod vas;
 mod verify;
+mod version;
 mod why;
 
 use std::process::ExitCode;
@@ -56,6 +57,8 @@ pub enum Command {
     Top(top::Arguments),
     Vas(vas::Arguments),
     Verify(verify::Arguments),
+    #[command(hide = true)]
+    Version(version::Arguments),
     Why(why::Arguments),
 }
 
@@ -84,6 +87,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Vas(arguments) => vas::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
     }
 }

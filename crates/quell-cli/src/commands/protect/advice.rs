@@ -3,9 +3,9 @@
 use anyhow::{Result, bail};
 use quell_linux::{HostOptions, LinuxHost, Roots};
 use quell_model::{Capabilities, CpuCount, Host as _, Policy as _, foreign};
-use quell_policy::recommend::{Answer, MachineFacts, OwnScheduler, WorkloadFacts, recommend};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::GuardConfig;
+use quell_policy::recommend::{Answer, MachineFacts, OwnScheduler, WorkloadFacts, recommend};
 
 use super::Arguments;
 use super::before::Before;
@@ -43,7 +43,10 @@ impl Here {
         let here = Here { cpus, facts: MachineFacts::new(cpus, never, of) };
         let wanted = asked.unwrap_or("guard");
         if let Some(lack) = here.facts.cannot.get(wanted).filter(|_| alone && !rustix::process::geteuid().is_root()) {
-            bail!("policy {wanted} cannot work without root, and no agent runs: {lack}; run `sudo quell protect {}`", subject.words);
+            bail!(
+                "policy {wanted} cannot work without root, and no agent runs: {lack}; run `sudo quell protect {}`",
+                subject.words
+            );
         }
         Ok(here)
     }

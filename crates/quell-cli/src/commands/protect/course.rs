@@ -10,10 +10,10 @@ use quell_effect::report::Question;
 use quell_effect::{Effect, Phase};
 use quell_model::{Nanos, Workload};
 
+use super::Arguments;
 use super::before::{Before, source, watched};
 use super::output;
 use super::target::Subject;
-use super::Arguments;
 use crate::commands::managed::has_ended;
 
 /// Requests from before the change end, and what is set takes effect, within this time.

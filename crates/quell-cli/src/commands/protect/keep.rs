@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use quell_agent::api::wire::{Agent, Status};
 use quell_agent::api::client::path_segment;
+use quell_agent::api::wire::{Agent, Status};
 use quell_agent::config::{self, Config, Start};
 use quell_command::{output, parameters};
 use quell_daemon::Asked;
@@ -82,7 +82,11 @@ pub fn keep(
         let cpus_requested = workload.cpus.as_f64();
         output::json_line(Kept { workload: &workload.name, file: &file, policy: name, cpus_requested, managed })?;
     } else {
-        let end = if managed { "the agent manages it now" } else { "no agent runs: start it with `systemctl start quell`, or `quell run`" };
+        let end = if managed {
+            "the agent manages it now"
+        } else {
+            "no agent runs: start it with `systemctl start quell`, or `quell run`"
+        };
         writeln!(io::stdout(), "{words}: kept in {}; {end}", foreign::path(&file))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -104,7 +108,8 @@ fn needs_layer(config: &Config, policy: &str) -> Result<bool> {
 /// The entry of `[[workload]]`.
 fn entries(workload: &Workload, selectors: String) -> String {
     let class = if workload.class == Class::LatencyCritical { "lc" } else { "be" };
-    let strict = if workload.reservation == quell_model::Reservation::Strict { "reservation = \"strict\"\n" } else { "" };
+    let strict =
+        if workload.reservation == quell_model::Reservation::Strict { "reservation = \"strict\"\n" } else { "" };
     let name = quoted(&workload.name);
     let cpus = workload.cpus.as_f64();
     format!("[[workload]]\nname = {name}\nclass = \"{class}\"\ncpus = {cpus}\n{strict}match = [{selectors}]\n")
@@ -165,7 +170,8 @@ pub fn directory(file: &Path, make: bool) -> Result<PathBuf> {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(error).with_context(|| format!("cannot make {}; make it by hand: mkdir -p", directory.display()));
+                return Err(error)
+                    .with_context(|| format!("cannot make {}; make it by hand: mkdir -p", directory.display()));
             }
         }
     }
@@ -177,7 +183,9 @@ pub fn directory(file: &Path, make: bool) -> Result<PathBuf> {
         let found = if found.is_symlink() && may_be_link { fs::metadata(path)? } else { found };
         if !found.is_dir() || ![0, own].contains(&found.uid()) || found.mode() & 0o022 != 0 {
             let path = path.display();
-            bail!("{path} is no directory that only root and this user can write to; fix: chown root {path}; chmod 755 {path}");
+            bail!(
+                "{path} is no directory that only root and this user can write to; fix: chown root {path}; chmod 755 {path}"
+            );
         }
     }
     Ok(directory)
@@ -204,7 +212,8 @@ pub fn reload(agent: &AgentSocket, workload: &str, is_there: bool) -> Result<boo
     let Ok(status) = client.get::<Status>("/v1/status") else { return Ok(false) };
     let Agent { pid, not_reloaded: before, .. } = status.agent;
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the agent's process has no number")?;
-    kill_process(pid, Signal::HUP).with_context(|| format!("cannot ask the agent to read it: kill -HUP {}", pid.as_raw_nonzero()))?;
+    kill_process(pid, Signal::HUP)
+        .with_context(|| format!("cannot ask the agent to read it: kill -HUP {}", pid.as_raw_nonzero()))?;
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         if let Ok(status) = client.get::<Status>("/v1/status") {
@@ -212,7 +221,10 @@ pub fn reload(agent: &AgentSocket, workload: &str, is_there: bool) -> Result<boo
                 return Ok(true);
             }
             if let Some(refused) = status.agent.not_reloaded.filter(|refused| before.as_ref() != Some(refused)) {
-                bail!("it is written, and the agent has refused it: {}", refused.why.lines().next().unwrap_or_default());
+                bail!(
+                    "it is written, and the agent has refused it: {}",
+                    refused.why.lines().next().unwrap_or_default()
+                );
             }
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -269,7 +281,10 @@ mod tests {
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(&target, &file).unwrap();
         write(&file, "two").unwrap();
-        assert_eq!((fs::read_to_string(&target).unwrap().as_str(), fs::read_to_string(&file).unwrap().as_str()), ("theirs", "two"));
+        assert_eq!(
+            (fs::read_to_string(&target).unwrap().as_str(), fs::read_to_string(&file).unwrap().as_str()),
+            ("theirs", "two")
+        );
         fs::set_permissions(root.path().join("quell.d"), Permissions::from_mode(0o777)).unwrap();
         assert!(write(&file, "three").unwrap_err().to_string().contains("chmod 755"));
         fs::remove_dir_all(root.path().join("quell.d")).unwrap();

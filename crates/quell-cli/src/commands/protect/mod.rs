@@ -94,7 +94,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     workload.check()?;
     if arguments.keep {
         let set = arguments.asked.parameters();
-        return keep::keep(&arguments.config, &workload, &decided.policy, &subject, set, &arguments.agent, arguments.json);
+        return keep::keep(
+            &arguments.config,
+            &workload,
+            &decided.policy,
+            &subject,
+            set,
+            &arguments.agent,
+            arguments.json,
+        );
     }
     let follows = arguments.cpus.is_none() && workload.is_lc();
     let course = Course::new(arguments, &subject, &workload, decided.policy.describe().name, before, here.cpus);

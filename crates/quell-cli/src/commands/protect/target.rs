@@ -60,8 +60,9 @@ impl Subject {
                 found.push(one);
             }
         }
-        let is_there =
-            |selector: &Selector| cgroup::named(&roots.cgroup, selector).is_ok_and(|found| found.is_some_and(|found| !found.is_empty()));
+        let is_there = |selector: &Selector| {
+            cgroup::named(&roots.cgroup, selector).is_ok_and(|found| found.is_some_and(|found| !found.is_empty()))
+        };
         let selectors = found.iter().flat_map(|one| one.selectors(&is_there)).collect();
         let words = found.iter().map(Found::target).collect::<Vec<_>>().join(" ");
         let first = &found[0];
