@@ -5,27 +5,31 @@ use quell_policy::AnyPolicy;
 
 use super::agent::Agent;
 use crate::AgentError;
-use crate::api::control::Call;
+use crate::api::control::{Call, Switched};
 use crate::guardian::Worker;
 use crate::stack;
 use crate::watch::SIGNALS;
-use crate::wire::{Command, Controlled, Verified};
+use crate::wire::{Controlled, Verified};
 
 impl Agent {
     /// Answers what was asked since the last turn. To be called at a turn's end, when its plans are in force.
     pub(super) fn answer_calls(&mut self, worker: Option<&Worker>, now: Nanos) -> Result<(), AgentError> {
         // What was switched on before this turn stands now. The caller may have gone.
-        self.switched_on.drain(..).for_each(|(answer, told)| _ = answer.send(told));
+        self.switched_on.drain(..).for_each(|(answer, told)| _ = answer.send(Ok(told)));
+        self.answer_leases();
         for call in self.observers.calls() {
             match call {
-                Call::Control { command, by, lease, answer } => {
-                    let told = self.control(command, &by, lease, worker, now)?;
-                    match command {
-                        Command::On => self.switched_on.push((answer, told)),
-                        Command::Off | Command::OffWhileConnected => _ = answer.send(told),
+                Call::Switch { switched, by, lease, answer } => {
+                    let told = self.control(switched, &by, lease, worker, now)?;
+                    match switched {
+                        Switched::On => self.switched_on.push((answer, told)),
+                        Switched::Off | Switched::OffWhileConnected => _ = answer.send(Ok(told)),
                     }
                 }
+                Call::Lease { protect, by, lease, answer } => self.lease(&protect, &by, lease, answer),
+                Call::Resize(resize, answer) => _ = answer.send(self.resize(&resize)),
                 Call::LeaseEnded(number) => {
+                    self.end_lease(number);
                     self.switch.end_lease(number);
                     self.follow_switch("a lease ended", worker)?;
                 }
@@ -37,17 +41,17 @@ impl Agent {
 
     fn control(
         &mut self,
-        command: Command,
+        switched: Switched,
         by: &str,
         lease: u64,
         worker: Option<&Worker>,
         now: Nanos,
     ) -> Result<Controlled, AgentError> {
         let mut left = Vec::new();
-        match command {
-            Command::Off => left.extend(self.switch.off(by, now).err()),
-            Command::On => self.switch.on(),
-            Command::OffWhileConnected => self.switch.lease(lease, by, now),
+        match switched {
+            Switched::Off => left.extend(self.switch.off(by, now).err()),
+            Switched::On => self.switch.on(),
+            Switched::OffWhileConnected => self.switch.lease(lease, by, now),
         }
         let (put_back, not_put_back) = self.follow_switch(by, worker)?;
         left.extend(not_put_back);
@@ -63,7 +67,7 @@ impl Agent {
         let mut done = (0, Vec::new());
         if self.switch.is_off() && !self.host.is_suspended() {
             let report = self.host.suspend().map_err(|error| AgentError::Host(error.to_string()))?;
-            self.observers.end_record();
+            self.observers.end_record("a switched-off agent has no policies to replay");
             // No solo run is under way any more.
             worker.into_iter().for_each(|worker| worker.lease(None));
             self.restack(true)?;

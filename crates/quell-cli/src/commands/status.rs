@@ -188,6 +188,7 @@ mod tests {
             threads,
             looks_for: vec![],
             why: None,
+            leased_by: None,
             left: Vec::new(),
             overridden: None,
             remarks: vec![],
