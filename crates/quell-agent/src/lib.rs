@@ -19,7 +19,6 @@ pub mod own;
 pub mod realtime;
 pub mod record;
 pub mod run;
-pub mod scrape;
 pub mod stack;
 pub mod watch;
 pub mod wire;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quell_agent::api::{self, About, Api, ApiConfig, Client, Feed, wire};
-use quell_agent::scrape::{Source, Unit};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_agent::watch::{SIGNALS, Watch, watch};
 use quell_model::{CpuCount, CpuSet, Host, Nanos, Signal, Slo, Topology, Wake};
 use quell_policy::AnyPolicy;
+use quell_scrape::{Source, Unit};
 use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
 struct Bench {

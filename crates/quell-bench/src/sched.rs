@@ -20,7 +20,7 @@ pub(crate) fn become_fifo(priority: u8) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Realtime`] if it may not.
-pub(crate) fn may_become_fifo(priority: u8) -> Result<()> {
+pub fn may_become_fifo(priority: u8) -> Result<()> {
     thread::spawn(move || become_fifo(priority)).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

@@ -17,6 +17,7 @@ pub mod resctrl;
 pub mod sched;
 pub mod scheduler;
 pub mod sysfs;
+pub mod target;
 pub mod write;
 
 #[cfg(any(test, feature = "test-support"))]

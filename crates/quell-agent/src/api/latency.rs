@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use quell_model::{Nanos, Sample, View, WorkloadId};
+use quell_scrape::Reading;
 
-use crate::scrape::Reading;
 use crate::wire::{Accepted, Histogram};
 
 /// Buckets that one histogram may have.

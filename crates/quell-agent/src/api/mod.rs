@@ -25,12 +25,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use quell_scrape::{Scraper, Source};
 use quell_thread::clock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::AgentError;
-use crate::scrape::{self, Scraper, Source};
 use crate::watch::Watched;
 
 pub use crate::wire;
@@ -155,7 +155,7 @@ impl Api {
 /// Reads a service's latency once a second, for ever.
 async fn read_latency(source: Source, state: Arc<Mutex<State>>) {
     let mut scraper = Scraper::new(source);
-    let mut every = tokio::time::interval(scrape::EVERY);
+    let mut every = tokio::time::interval(quell_scrape::EVERY);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;

@@ -7,13 +7,13 @@ use quell_model::signal::Subject;
 use quell_model::view::at;
 use quell_model::{CpuSet, HostDomain, Knob, Nanos, Policy, Sample, Signal, ThreadState, View, WorkloadId};
 use quell_policy::AnyPolicy;
+use quell_scrape::Reading;
 use quell_thread::clock;
 
 use super::control::Caller;
 use super::latency::{Inbox, Rejected};
 use super::standing::{configured, standing};
 use crate::explain::{Explanations, per_time};
-use crate::scrape::Reading;
 use crate::watch::{Glance, Roster, Standing, Watched};
 use crate::wire::{self, Measured, Measurements};
 

@@ -6,13 +6,13 @@ use std::ops::Range;
 use quell_model::suggest::unknown;
 use quell_model::{Class, CpuCount, Grace, Reservation, Slo, Workload};
 use quell_policy::{AnyPolicy, PolicyError};
+use quell_scrape::Unit;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::keys::{Form, Key, Keys, Source, key, kind, one_line, wrong_form};
 use super::selector::{same, selectors};
 use super::{Config, Layer, Member, Problems};
-use crate::scrape::{self, Unit};
 
 const WORKLOAD: &[Key] = &[
     key("name", Form::Text, "\"web\""),
@@ -179,7 +179,7 @@ fn values(keys: &Keys, name: String, span: Range<usize>, problems: &mut Problems
 }
 
 /// Where its latency is read.
-fn latency(keys: &Keys, workload: &Workload, problems: &mut Problems) -> Option<scrape::Source> {
+fn latency(keys: &Keys, workload: &Workload, problems: &mut Problems) -> Option<quell_scrape::Source> {
     let (keys, byte) = keys.inner("latency", "latency", LATENCY, problems)?;
     let span = byte..byte;
     let address = required::<String>(&keys, "address", "latency", &span, problems);
@@ -214,7 +214,7 @@ fn latency(keys: &Keys, workload: &Workload, problems: &mut Problems) -> Option<
         return None;
     };
     let (workload, selectors) = (workload.name.clone(), workload.selectors.clone());
-    Some(scrape::Source { workload, selectors, address, path, metric, unit: unit? })
+    Some(quell_scrape::Source { workload, selectors, address, path, metric, unit: unit? })
 }
 
 /// Place of the key that makes the workload impossible: the one without which it is possible.

@@ -25,16 +25,16 @@ pub use quell_model::Scheduler;
 use quell_model::{CpuId, CpuSet, KnobKind, LeaseLimits, Nanos, RuleKind, Workload, WorkloadId};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::{Guard, GuardConfig};
+use quell_scrape::Source;
 use serde::Deserialize;
 
-use crate::scrape::Source;
 use crate::stack;
 
 pub use check::{AllMatch, Matches, check, check_rest};
 pub use leased::Leased;
 pub use look::{Start, look};
 pub use problem::{Place, Problem, Problems, Severity};
-pub use read::{drop_in_directory, read, read_all, read_text};
+pub use read::{drop_in_directory, read, read_all, read_one, read_text, read_with};
 
 /// An annotated example: a complete configuration that passes every check on a machine with two CPUs.
 pub const EXAMPLE: &str = include_str!("example.toml");

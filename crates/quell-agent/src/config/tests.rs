@@ -71,9 +71,9 @@ fn a_latency_is_read_at_an_address_by_a_metrics_name() {
     let with = |latency: &str| GOOD.replace("cpus = 1", &format!("latency = {latency}"));
     let config = parse(&with(r#"{ address = "[::1]:80", metric = "a:b_ms", path = "/m?x=1" }"#)).unwrap();
     assert_eq!(config.sources().next().unwrap().address.to_string(), "[::1]:80");
-    assert_eq!(config.sources().next().unwrap().unit, crate::scrape::Unit::Milliseconds);
+    assert_eq!(config.sources().next().unwrap().unit, quell_scrape::Unit::Milliseconds);
     let config = parse(&with(r#"{ address = "[::1]:80", metric = "took", unit = "us" }"#)).unwrap();
-    assert_eq!(config.sources().next().unwrap().unit, crate::scrape::Unit::Microseconds);
+    assert_eq!(config.sources().next().unwrap().unit, quell_scrape::Unit::Microseconds);
     assert!(parse(GOOD).unwrap().needs_restart(&config));
     for (latency, says) in [
         (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is no address"),

@@ -6,14 +6,17 @@ mod cells;
 mod check;
 mod completions;
 mod demo;
+mod disable;
 mod doctor;
 mod exec;
 mod gap;
 mod generate;
 mod help;
 mod load;
+mod managed;
 mod off;
 mod on;
+mod protect;
 mod restore;
 mod run;
 #[cfg(test)]
@@ -22,6 +25,7 @@ mod status;
 mod top;
 mod vas;
 mod verify;
+mod version;
 mod why;
 
 use std::process::ExitCode;
@@ -38,6 +42,7 @@ pub enum Command {
     Check(check::Arguments),
     Completions(completions::Arguments),
     Demo(demo::Arguments),
+    Disable(disable::Arguments),
     Doctor(doctor::Arguments),
     Exec(exec::Arguments),
     Gap(gap::Arguments),
@@ -45,12 +50,15 @@ pub enum Command {
     Load(load::Arguments),
     Off(off::Arguments),
     On(on::Arguments),
+    Protect(protect::Arguments),
     Restore(restore::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
     Top(top::Arguments),
     Vas(vas::Arguments),
     Verify(verify::Arguments),
+    #[command(hide = true)]
+    Version(version::Arguments),
     Why(why::Arguments),
 }
 
@@ -64,6 +72,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Disable(arguments) => disable::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Gap(arguments) => gap::run(&arguments),
@@ -71,12 +80,14 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(arguments) => load::run(&arguments),
         Command::Off(arguments) => off::run(&arguments),
         Command::On(arguments) => on::run(&arguments),
+        Command::Protect(arguments) => protect::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Vas(arguments) => vas::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
     }
 }

@@ -16,7 +16,7 @@ pub use controllers::{controllers_given, controllers_here, give_controllers};
 pub use files::{read_file, verify_partition, write_file};
 pub use named::{Tree, is_pattern, line_contains, named, pattern_error};
 pub use own::{Controller, OwnGroup};
-pub use spelling::unit_of;
+pub use spelling::{container_in, unit_of};
 pub use stat::{CpuStat, Pressure, cpu_stat, pressure};
 pub use tree::{Group, Kind, members, subtree};
 pub use usage::{UsageFile, most_open_files};

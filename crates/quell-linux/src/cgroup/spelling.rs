@@ -11,6 +11,11 @@ pub(super) fn container(name: &str) -> Option<&str> {
     (id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
+/// The id of the container in which a cgroup lies, by its path from the root: the outermost one.
+pub fn container_in(path: &str) -> Option<&str> {
+    path.split('/').find_map(container)
+}
+
 /// The uid of the pod whose cgroup has this name: `podUID`, or `kubepods-burstable-podUID.slice` with `_` for `-`; where kubelet
 /// has a cgroup root of its own, that slice's name is before it: `nodes-kubepods-burstable-podUID.slice`.
 pub(super) fn pod(name: &str) -> Option<String> {

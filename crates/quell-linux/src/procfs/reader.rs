@@ -219,6 +219,23 @@ impl ProcFs {
         Some(FileId { device: found.st_dev, inode: found.st_ino })
     }
 
+    /// The path of the file that the process executes, as the process has it; None as of [`ProcFs::exe`].
+    pub fn exe_path(&self, pid: i32) -> Option<PathBuf> {
+        let name = Name::new(format_args!("{pid}/exe"));
+        let target = rustix::fs::readlinkat(&self.directory, name.as_c_str(), Vec::new()).ok()?;
+        let path = target.to_str().ok()?;
+        Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)))
+    }
+
+    /// A process's name, which it may choose; None if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn comm(&mut self, pid: i32) -> Result<Option<String>, LinuxError> {
+        let text = self.read(&Name::new(format_args!("{pid}/comm")), PROCESS_FILE)?;
+        Ok(text.map(|text| String::from_utf8_lossy(text.strip_suffix(b"\n").unwrap_or(text)).into_owned()))
+    }
+
     /// A process's cgroup, in the hierarchy that systemd uses: that of cgroup v2, or else its own; a path from the root. None,
     /// too, if the process vanished.
     pub fn systemd_cgroup(&mut self, pid: i32) -> Option<&str> {
@@ -254,7 +271,7 @@ impl ProcFs {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(crate) fn process_of(&mut self, tid: i32) -> Result<Option<i32>, LinuxError> {
+    pub fn process_of(&mut self, tid: i32) -> Result<Option<i32>, LinuxError> {
         let Some(text) = self.read(&Name::new(format_args!("{tid}/status")), PROCESS_FILE)? else { return Ok(None) };
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
         Ok(line.and_then(|line| number(line.trim_ascii())).map(|pid| pid as i32))

@@ -47,11 +47,23 @@ impl Blocks {
     /// the same intervals.
     #[must_use]
     pub fn intervals(
+        self,
+        quantiles: &[f64],
+        draws: usize,
+        below: impl FnMut(usize) -> usize,
+    ) -> Option<Vec<(u64, u64)>> {
+        Some(self.drawn(quantiles, draws, below)?.into_iter().map(middle).collect())
+    }
+
+    /// Each draw's value of each of the quantiles, which are given in ascending order; as for [`Blocks::intervals`]. A draw of
+    /// blocks without a value has none.
+    #[must_use]
+    pub fn drawn(
         mut self,
         quantiles: &[f64],
         draws: usize,
         mut below: impl FnMut(usize) -> usize,
-    ) -> Option<Vec<(u64, u64)>> {
+    ) -> Option<Vec<Vec<u64>>> {
         debug_assert!(quantiles.is_sorted());
         if self.totals.iter().filter(|&&total| total > 0).count() < FEWEST_BLOCKS {
             return None;
@@ -67,7 +79,7 @@ impl Blocks {
             }
             self.quantiles(&weights, quantiles, |index, ns| drawn[index].push(ns));
         }
-        Some(drawn.into_iter().map(middle).collect())
+        Some(drawn)
     }
 
     /// Largest value first, as [`Blocks::quantiles`] counts.

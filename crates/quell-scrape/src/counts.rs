@@ -38,7 +38,7 @@ impl Counts {
     }
 
     /// Requests up to each bound, ascending.
-    #[cfg(test)]
+    #[must_use]
     pub fn cumulative(&self) -> &[(u64, u64)] {
         &self.0
     }

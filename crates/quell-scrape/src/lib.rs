@@ -58,7 +58,7 @@ pub struct Reading {
 
 /// A latency cannot be read now.
 #[derive(Clone, Debug, Error)]
-enum Trouble {
+pub enum Trouble {
     /// The page.
     #[error("{0}")]
     Page(String),
@@ -73,7 +73,14 @@ enum Trouble {
         "the label sets of {metric} have unlike bounds and cannot be added: {one} bounds, {other}; let the service use the \
          same bounds for all, or name a histogram of one label set"
     )]
-    Unlike { metric: String, one: String, other: String },
+    Unlike {
+        /// The histogram.
+        metric: String,
+        /// A label set, and how many bounds it has.
+        one: String,
+        /// Another one.
+        other: String,
+    },
 }
 
 /// Reads one service's histogram again and again.
@@ -120,7 +127,11 @@ impl Scraper {
         }
     }
 
-    async fn counts(&mut self) -> Result<Counts, Trouble> {
+    /// All requests that the page counts now.
+    ///
+    /// # Errors
+    /// If there is no such page or histogram, or what listens there is not believed.
+    pub async fn counts(&mut self) -> Result<Counts, Trouble> {
         let before = self.believed().await?;
         let page = fetch::page(self.source.address, &self.source.path).await.map_err(Trouble::Page)?;
         // The answer is of a socket that was there before and after.

@@ -1,0 +1,17 @@
+//! What a word on a command line means: a unit, a container, a cgroup, a process, or a program by its name.
+//!
+//! [`resolve`] is pure: it reads [`Processes`], plain data. The processes of one unit, one container or one tree are one match.
+//! Anybody may give a process any name, so that a name alone never chooses between two, nor a stranger's process.
+
+mod found;
+mod home;
+mod processes;
+mod resolve;
+
+pub use found::{Found, What};
+pub use home::{Home, home};
+pub use processes::{Process, Processes};
+pub use resolve::{Asker, Miss, resolve};
+
+#[cfg(test)]
+mod tests;
