@@ -1,4 +1,4 @@
-//! Commands that manage a workload without an agent are seen like one.
+//! Commands that manage a workload without an agent are shown as one is.
 
 use std::process::Stdio;
 
@@ -45,7 +45,7 @@ fn status_why_and_verify_see_what_an_exec_manages_and_not_what_was_killed() {
     let off = scene.quell(&["off", "--socket", socket.to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&off.stderr).contains("no agent; end the command"), "{off:?}");
 
-    let mut second = exec(&scene, "two");
+    let second = exec(&scene, "two");
     until("both are listed", || {
         let said = out(&scene.quell(&["status"])).replace("\n  ", " ");
         ["one (LC) under guard", "two (LC) under guard"].iter().all(|part| said.contains(part))
@@ -54,9 +54,8 @@ fn status_why_and_verify_see_what_an_exec_manages_and_not_what_was_killed() {
     let top = scene.quell(&["top", "--json", "--looks", "1"]);
     assert!(String::from_utf8_lossy(&top.stderr).contains("quell top --socket"), "{top:?}");
 
-    // A killed worker's socket goes with its guardian's work; a killed pair's is skipped, and removed.
+    // What was killed is skipped, and its socket removed: a worker, whose guardian waits for the command, and a pair.
     send(worker(&scene, "two").unwrap(), Signal::KILL);
-    second.0.wait().unwrap();
     until("only the other one is there", || worker(&scene, "two").is_none());
     assert!(worker(&scene, "one").is_some() && !scene.run_dir().join(format!("exec-{}.sock", second.pid())).exists());
     let loops = worker(&scene, "one").unwrap();
