@@ -121,6 +121,8 @@ pub enum AgentError {
         error: String,
         /// The fix.
         fix: String,
+        /// Is it busy, or ending? The same request may be answered soon.
+        for_now: bool,
     },
     /// The answering program is no agent of this version.
     #[error("the answer on {} is not understood ({answer}); is the agent of another version?", socket.display())]
@@ -153,6 +155,13 @@ impl AgentError {
             }
             _ => false,
         }
+    }
+
+    /// Was there no answer, as while a worker ends and another one starts?
+    #[must_use]
+    pub fn is_no_answer(&self) -> bool {
+        let for_now = matches!(self, AgentError::Refused { for_now: true, .. });
+        for_now || matches!(self, AgentError::NoAgent { .. } | AgentError::OddAnswer { .. })
     }
 
     /// The last system call's failure.

@@ -51,6 +51,7 @@ pub fn text(status: &Status) -> String {
     workloads(&mut registry, &status.workloads);
     states(&mut registry, &status.configured);
     overridden(&mut registry, &status.configured);
+    leased(&mut registry, &status.configured);
     layers(&mut registry, status);
     machine(&mut registry, status);
     let mut out = String::new();
@@ -144,6 +145,15 @@ fn overridden(registry: &mut Registry, configured: &[Configured]) {
     }
     let help = "Threads on which another program changed what Quell had set";
     registry.register("workload_overridden_threads", help, family);
+}
+
+fn leased(registry: &mut Registry, configured: &[Configured]) {
+    let family = Numbers::<OfWorkload>::default();
+    for workload in configured {
+        let label = OfWorkload { workload: workload.name.clone(), class: class(workload.class) };
+        family.get_or_create(&label).set(f64::from(u8::from(workload.leased_by.is_some())));
+    }
+    registry.register("workload_leased", "Is the workload leased by a caller, and in no file? 1: yes", family);
 }
 
 fn machine(registry: &mut Registry, status: &Status) {

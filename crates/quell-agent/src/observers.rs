@@ -12,6 +12,8 @@ use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
 use crate::watch::{Roster, SIGNALS, Watch, watch};
 
+const OTHER_LAYERS: &str = "a leased workload brought a policy of its own, or took it away";
+
 /// The observers to start.
 #[derive(Clone, Debug, Default)]
 pub struct ObserverConfig {
@@ -89,11 +91,28 @@ impl Observers {
         self.calls.iter().flat_map(Calls::drain).collect()
     }
 
-    /// Ends the record: there is one stack in it.
-    pub fn end_record(&mut self) {
+    /// The requests to the loop go there, and are answered there.
+    pub fn take_calls(&mut self) -> Option<Calls> {
+        self.calls.take()
+    }
+
+    /// Ends the record, for this reason: there is one stack in it.
+    pub fn end_record(&mut self, why: &str) {
         if self.recorder.take().is_some() {
-            tracing::warn!("the record ends here: a switched-off agent has no policies to replay");
+            tracing::warn!("the record ends here: {why}");
         }
+    }
+
+    /// The stack got another layer, its last.
+    pub fn layer_came(&mut self) {
+        self.end_record(OTHER_LAYERS);
+        self.watch.iter_mut().for_each(Watch::layer_came);
+    }
+
+    /// This layer was taken out of the stack.
+    pub fn layer_went(&mut self, at: usize) {
+        self.end_record(OTHER_LAYERS);
+        self.watch.iter_mut().for_each(|watch| watch.layer_went(at));
     }
 }
 

@@ -186,6 +186,7 @@ fn metrics_are_what_the_status_says() {
         threads: None,
         looks_for: vec!["systemd unit web.service".into()],
         why: None,
+        leased_by: Some("root (process 7)".into()),
         left: Vec::new(),
         overridden: Some(wire::Overridden {
             threads: 5,
@@ -203,6 +204,7 @@ fn metrics_are_what_the_status_says() {
         let line = format!("quell_workload_state{{workload=\"web\",class=\"lc\",state=\"{state}\"}} {is_so}");
         assert!(text.contains(&line), "{text}");
     }
+    assert!(text.contains("quell_workload_leased{workload=\"web\",class=\"lc\"} 1.0"), "{text}");
     let line = "quell_workload_overridden_threads{workload=\"web\",class=\"lc\"} 5.0";
     assert!(text.contains(line) && text.contains("quell_off 0\n"), "{text}");
     assert!(text.contains("quell_memory_slowdown 1.5\n"), "{text}");
@@ -274,8 +276,8 @@ fn control_calls_need_a_loop_that_obeys() {
     bench.run(Nanos::from_secs(1));
     let refused = bench.client().control(wire::Command::Off).unwrap_err().to_string();
     assert!(refused.contains("the agent is ending"), "{refused}");
-    let body = r#"{"version":2,"command":"off"}"#;
+    let body = r#"{"version":3,"command":{"something":"new"}}"#;
     let request = format!("POST /v1/control HTTP/1.1\r\nhost: quell\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let answer = bench.raw(request.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("version 2"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("version 3"), "{answer}");
 }

@@ -1,8 +1,7 @@
 //! `quell exec` as its user meets it.
 
 use std::io::BufRead;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,26 +31,6 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A process that ends with the test, in a group of its own.
-struct Ours(Child);
-
-impl Ours {
-    fn sleeper() -> Ours {
-        let mut command = Command::new("sh");
-        command.args(["-c", "while :; do sleep 0.2; done"]).stdin(Stdio::null()).process_group(0);
-        Ours(command.spawn().unwrap())
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    /// The number of its scheduling policy, as in sched(7): 0 other, 5 idle.
-    fn policy(&self) -> u32 {
-        policy(self.0.id().cast_signed())
-    }
-}
-
 /// The number of a process's scheduling policy, as in sched(7): 0 other, 5 idle.
 fn policy(pid: i32) -> u32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -70,28 +49,28 @@ fn child_of(pid: i32) -> Option<i32> {
         .find_map(|children| children.split_whitespace().next().and_then(|child| child.parse().ok()))
 }
 
-impl Drop for Ours {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn exit_statuses_are_as_of_env() {
-    let cases: [(&[&str], i32); 7] = [
+    let cases: [(&[&str], i32); 8] = [
         (&["--class", "be", "--", "sh", "-c", "exit 3"], 3),
         (&["--class", "be", "--", "sh", "-c", "kill -9 $$"], 128 + 9),
         (&["--class", "be", "--", "/no/such/command"], 127),
         (&["--class", "be", "--", "/etc/passwd"], 126),
         (&["--class", "be", "--policy", "nonsense", "--", "true"], 125),
-        (&["--class", "be", "--pid", "2147483647"], 125),
+        (&["--be", "--", "sh", "-c", "exit 4"], 4),
         (&["--class", "be"], 2),
+        (&["nginx"], 2),
     ];
     for (arguments, expected) in cases {
         let output = said(arguments);
         assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {}", text(&output));
     }
+}
+
+#[test]
+fn a_guess_at_its_words_gets_the_words_that_are_right() {
+    let guess = text(&said(&["nginx"]));
+    assert!(guess.contains("quell exec -- memcached"), "{guess}");
 }
 
 #[test]
@@ -194,54 +173,4 @@ fn what_a_command_leaves_running_stays_managed_until_ctrl_c() {
     assert_eq!(quell.wait().unwrap().code(), Some(4));
     assert_eq!(policy(daemon), 0, "it is put back, and goes on");
     send(daemon, Signal::KILL);
-}
-
-#[test]
-fn what_runs_already_is_managed_until_ctrl_c_and_goes_on() {
-    let (ours, run_dir) = (Ours::sleeper(), tempfile::tempdir().unwrap());
-    let arguments = ["--class", "be", "--pid", &ours.pid()];
-    let mut quell = exec(&run_dir, &arguments).stderr(Stdio::piped()).spawn().unwrap();
-    until("it is managed", || ours.policy() == 5);
-    kill_process(Pid::from_raw(quell.id().cast_signed()).unwrap(), Signal::INT).unwrap();
-    assert_eq!(quell.wait().unwrap().code(), Some(0));
-    assert_eq!(ours.policy(), 0, "it is put back, and goes on");
-}
-
-#[test]
-fn what_runs_already_is_managed_until_it_ends() {
-    let (mut first, mut second) = (Ours::sleeper(), Ours::sleeper());
-    let run_dir = tempfile::tempdir().unwrap();
-    let arguments = ["--class", "be", "--pid", &first.pid(), "--pid", &second.pid()];
-    let mut quell = exec(&run_dir, &arguments).spawn().unwrap();
-    until("both are managed", || first.policy() == 5 && second.policy() == 5);
-    first.0.kill().unwrap();
-    first.0.wait().unwrap();
-    assert!(quell.try_wait().unwrap().is_none(), "one of them is left");
-    second.0.kill().unwrap();
-    second.0.wait().unwrap();
-    assert_eq!(quell.wait().unwrap().code(), Some(0));
-}
-
-#[test]
-fn quell_itself_and_threads_of_the_kernel_are_not_to_be_managed() {
-    let own = std::process::id().to_string();
-    let output = said(&["--class", "be", "--pid", &own]);
-    assert_eq!((output.status.code(), text(&output).contains("started it")), (Some(125), true), "{}", text(&output));
-}
-
-/// Each would take the other's settings for the original ones.
-#[test]
-fn what_another_quell_has_is_refused() {
-    let (ours, run_dir) = (Ours::sleeper(), tempfile::tempdir().unwrap());
-    let mut first = exec(&run_dir, &["--class", "be", "--quiet", "--pid", &ours.pid()]).spawn().unwrap();
-    until("it is managed", || ours.policy() == 5);
-    if rustix::process::geteuid().is_root() {
-        let second = said(&["--class", "lc", "--cpus", "0.5", "--pid", &ours.pid()]);
-        let what = text(&second);
-        assert!(second.status.code() == Some(125) && what.contains("is managed already"), "{what}");
-        assert!(what.contains(&first.id().to_string()), "{what}");
-        assert_eq!(ours.policy(), 5, "it is as the first has set it");
-    }
-    send(first.id().cast_signed(), Signal::INT);
-    assert_eq!((first.wait().unwrap().code(), ours.policy()), (Some(0), 0));
 }

@@ -258,7 +258,7 @@ fn verify_without_an_agent_has_a_status_of_its_own() {
 }
 
 #[test]
-fn an_exec_that_ends_beside_an_agent_leaves_no_service_that_is_only_said_to_be_guarded() {
+fn a_protect_that_ends_beside_an_agent_leaves_no_service_that_is_only_said_to_be_guarded() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("not tested here: needs root");
         return;
@@ -267,16 +267,16 @@ fn an_exec_that_ends_beside_an_agent_leaves_no_service_that_is_only_said_to_be_g
     let own = service.class();
     let run_dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
-    command.args(["exec", "--class", "lc", "--cpus", "1", "--pid", &service.pid().to_string()]);
+    command.args(["protect", "--policy", "guard", "--cpus", "1", "--measure", "0", &service.pid().to_string()]);
     command.env("QUELL_RUN_DIR", run_dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut exec = Ours::of(command);
-    until("exec guards it", || service.class() == FIFO);
+    let mut protect = Ours::of(command);
+    until("it is guarded", || service.class() == FIFO);
     let scene = Scene::beside(service, own);
     until("the agent has looked at it", || {
         scene.status().is_some_and(|it| ["attached", "refused"].iter().any(|s| it["configured"][0]["state"] == *s))
     });
-    exec.signal(Signal::INT);
-    exec.0.wait().unwrap();
+    protect.signal(Signal::INT);
+    protect.0.wait().unwrap();
     let is_claimed =
         |it: &Value| it["configured"][0]["state"] == "attached" && it["workloads"][0]["knobs"][0] == "SCHED_FIFO 1";
     until("what is said is so", || scene.service.class() == FIFO || scene.status().is_some_and(|it| !is_claimed(&it)));

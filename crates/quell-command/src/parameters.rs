@@ -6,6 +6,11 @@ use serde_json::{Map, Value};
 
 /// The policy of this name with `NAME=VALUE`, where a name may reach into tables (`tasks.web.thresh_qd=20us`).
 pub fn policy(name: &str, set: &[String]) -> Result<AnyPolicy> {
+    Ok(AnyPolicy::build(name, Value::Object(map(set)?))?)
+}
+
+/// The parameters that `NAME=VALUE` gives.
+pub fn map(set: &[String]) -> Result<Map<String, Value>> {
     let mut parameters = Map::new();
     for text in set {
         let (key, value) = text
@@ -22,7 +27,7 @@ pub fn policy(name: &str, set: &[String]) -> Result<AnyPolicy> {
         }
         table.insert(last.to_owned(), value);
     }
-    Ok(AnyPolicy::build(name, Value::Object(parameters))?)
+    Ok(parameters)
 }
 
 #[cfg(test)]

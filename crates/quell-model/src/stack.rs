@@ -158,6 +158,33 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
         }
     }
 
+    /// Adds a layer after the others, from the next turn on; what was measured and planned before stays.
+    ///
+    /// # Errors
+    /// If it would set the same as another layer on the same workload; the stack stays as it is.
+    pub fn push(&mut self, layer: Layer<P, D>) -> Result<(), Clash<D::Overlap>> {
+        let scope = layer.scope(&self.pool);
+        let clash = |(first, other): (usize, &D::Scope)| {
+            Some(Clash { first, second: self.scopes.len(), overlap: D::overlap(other, &scope)? })
+        };
+        if let Some(clash) = self.scopes.iter().enumerate().find_map(clash) {
+            return Err(clash);
+        }
+        self.wanted = D::union(self.wanted, layer.policy.signals());
+        self.scopes.push(scope);
+        self.layers.push(layer);
+        Ok(())
+    }
+
+    /// Takes a layer out, from the next turn on. What it has set is left to the caller.
+    pub fn remove(&mut self, layer: usize) -> Layer<P, D> {
+        let removed = self.layers.remove(layer);
+        self.scopes.remove(layer);
+        self.wanted =
+            self.layers.iter().fold(D::Signals::default(), |set, layer| D::union(set, layer.policy.signals()));
+        removed
+    }
+
     /// Also measures these signals from now on, although no policy needs them (for people who watch): once a second, or
     /// less often where that would take more than four thousandths of a CPU, because they may mean a file a thread.
     /// `cpu_time` returns the CPU time that the calling thread has used.

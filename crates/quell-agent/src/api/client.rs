@@ -15,12 +15,12 @@ use crate::AgentError;
 use crate::wire::{Command, Control, Controlled, Problem, Verified};
 
 /// An answer is this long at most.
-const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+pub(super) const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 /// An agent that lives answers within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An agent that puts everything back, or reads it, answers within this time.
-const LONG_PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const LONG_PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running agent's socket.
 pub struct Client {
@@ -28,17 +28,8 @@ pub struct Client {
     runtime: tokio::runtime::Runtime,
 }
 
-type Driver = tokio::task::JoinHandle<Result<(), hyper::Error>>;
-type Answer = hyper::Response<hyper::body::Incoming>;
-
-/// A lease on the agent; it ends by [`Client::release`], and with this process.
-#[derive(Debug)]
-pub struct Leased {
-    /// The agent's answer.
-    pub answer: Controlled,
-    body: hyper::body::Incoming,
-    driver: Driver,
-}
+pub(super) type Driver = tokio::task::JoinHandle<Result<(), hyper::Error>>;
+pub(super) type Answer = hyper::Response<hyper::body::Incoming>;
 
 impl Client {
     /// For the agent behind this socket; connects only when asked.
@@ -91,7 +82,7 @@ impl Client {
         self.ask_for(PATIENCE, method, path, body)
     }
 
-    fn ask_for<T: DeserializeOwned>(
+    pub(super) fn ask_for<T: DeserializeOwned>(
         &self,
         patience: Duration,
         method: Method,
@@ -106,52 +97,19 @@ impl Client {
         self.understand(status, &body)
     }
 
-    /// Switches the agent off for as long as the returned value lives; the lease ends with this process, too, however that
-    /// ends.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
-    pub fn lease(&self) -> Result<Leased, AgentError> {
-        let body = serde_json::to_vec(&Control::new(Command::OffWhileConnected));
-        let body = body.map_err(|error| self.odd(error.to_string()))?;
-        let begin = async {
-            let (driver, response) = self.request(Method::POST, "/v1/control", body.into()).await?;
-            let (status, mut body) = (response.status(), response.into_body());
-            let mut text = Vec::new();
-            while !text.ends_with(b"\n") && text.len() < LONGEST_ANSWER {
-                let Some(frame) = body.frame().await else { break };
-                text.extend(frame.map_err(|error| self.odd(error.to_string()))?.into_data().unwrap_or_default());
-            }
-            Ok((driver, status, body, text))
-        };
-        let begun = self.runtime.block_on(async { tokio::time::timeout(LONG_PATIENCE, begin).await });
-        let late = || Err(self.odd(format!("no answer within {} s", LONG_PATIENCE.as_secs())));
-        let (driver, status, body, text) = begun.unwrap_or_else(|_| late())?;
-        let answer = self.understand(status, &text)?;
-        Ok(Leased { answer, body, driver })
+    /// Runs this to its end.
+    pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
     }
 
-    /// Waits for at most this time; has the agent ended the lease by then? It does so only at its own end.
-    pub fn is_over_within(&self, leased: &mut Leased, time: Duration) -> bool {
-        let over = async { while let Some(Ok(_)) = leased.body.frame().await {} };
-        self.runtime.block_on(async { tokio::time::timeout(time, over).await }).is_ok()
-    }
-
-    /// Ends a lease.
-    pub fn release(&self, leased: Leased) {
-        let Leased { driver, body, .. } = leased;
-        drop(body);
-        driver.abort();
-        // Its connection is dropped as this runs.
-        let _ = self.runtime.block_on(driver);
-    }
-
-    fn understand<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> Result<T, AgentError> {
+    pub(super) fn understand<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> Result<T, AgentError> {
         if status == StatusCode::OK {
             return serde_json::from_slice(body).map_err(|error| self.odd(error.to_string()));
         }
         match serde_json::from_slice(body) {
-            Ok(Problem { error, fix }) => Err(AgentError::Refused { error, fix }),
+            Ok(Problem { error, fix }) => {
+                Err(AgentError::Refused { error, fix, for_now: status == StatusCode::SERVICE_UNAVAILABLE })
+            }
             Err(_) => Err(self.odd(format!("status {status}"))),
         }
     }
@@ -165,7 +123,12 @@ impl Client {
         Ok((status, body))
     }
 
-    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<(Driver, Answer), AgentError> {
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(Driver, Answer), AgentError> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|cause| AgentError::NoAgent {
             fix: match cause.kind() {
                 std::io::ErrorKind::PermissionDenied => "run this as root, or join the socket's group",
@@ -189,7 +152,7 @@ impl Client {
         Ok((driver, response))
     }
 
-    fn odd(&self, answer: String) -> AgentError {
+    pub(super) fn odd(&self, answer: String) -> AgentError {
         AgentError::OddAnswer { socket: self.socket.clone(), answer }
     }
 }

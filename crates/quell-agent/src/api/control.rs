@@ -6,29 +6,56 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::oneshot;
 
-use crate::wire::{Command, Controlled, Verified};
+use crate::wire::{Controlled, Problem, Protect, Protected, Resize, Verified};
 
 /// Requests that wait for the loop at most.
 const QUEUE: usize = 64;
 
+/// The answer to a caller that asks for a leased workload, or for another size of one.
+pub type Answer = oneshot::Sender<Result<Protected, Problem>>;
+
 /// One request, with the place for its answer.
 #[derive(Debug)]
 pub enum Call {
-    /// A control call.
-    Control {
+    /// To be switched off or on.
+    Switch {
         /// What is asked.
-        command: Command,
+        switched: Switched,
         /// The caller, in words.
         by: String,
         /// The number of the lease, if it is one.
         lease: u64,
         /// For the answer; the caller may have gone.
-        answer: oneshot::Sender<Controlled>,
+        answer: oneshot::Sender<Result<Controlled, Problem>>,
     },
+    /// A leased workload is asked for.
+    Lease {
+        /// The workload.
+        protect: Box<Protect>,
+        /// The caller, in words.
+        by: String,
+        /// The number of the lease.
+        lease: u64,
+        /// For the answer; the caller may have gone.
+        answer: Answer,
+    },
+    /// Another size of a leased workload is asked for.
+    Resize(Resize, Answer),
     /// The caller that held this lease is gone.
     LeaseEnded(u64),
     /// Do all settings stand?
     Verify(oneshot::Sender<Verified>),
+}
+
+/// Off or on, see [`Command`](crate::wire::Command).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switched {
+    /// Off until it is switched on.
+    Off,
+    /// On.
+    On,
+    /// Off as long as the caller is connected.
+    OffWhileConnected,
 }
 
 /// The loop's end.

@@ -29,8 +29,9 @@ impl Front {
     ) -> Result<Front, AgentError> {
         let why = Some("the agent is starting".to_owned());
         let entry = |workload| {
-            let (standing, why) = (Standing::Waiting, why.clone());
-            Entry { workload, standing, since: now, why, left: Vec::new(), overridden: None, remarks: Vec::new() }
+            let (standing, why, leased_by) = (Standing::Waiting, why.clone(), None);
+            let (left, overridden, remarks) = (Vec::new(), None, Vec::new());
+            Entry { workload, standing, since: now, leased_by, why, left, overridden, remarks }
         };
         let (mut watch, watched) = watch(&View { now, ..View::new(topology) }, &[]);
         watch.tell(workloads.into_iter().map(entry).collect());

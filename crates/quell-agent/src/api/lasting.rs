@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -14,24 +14,27 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use hyper::body::Frame;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::Interval;
 
-use super::control::{Call, Lease};
+use super::control::{Call, Caller, Lease, Switched};
 use super::router::{Peer, SharedState, json, locked, refuse, wrong_method};
 use super::state::State;
-use crate::wire::{CONTROL_VERSION, Command, Control, Controlled, Verified};
+use crate::wire::{CONTROL_VERSION, Command, Control, Problem, Verified};
 
 /// Length of a control call's body at most.
-const MAX_BODY: usize = 4096;
+const MAX_BODY: usize = 64 * 1024;
 /// The loop answers within this time: it may put thousands of values back, or begin its first turn.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Interval of the lines that show that a lease lasts.
-const BEAT: Duration = Duration::from_secs(5);
+/// Interval of looking whether the loop that gave a lease is there …
+const LOOK: Duration = Duration::from_millis(250);
+/// … and looks for each line that shows that the lease lasts.
+const LOOKS: u32 = 20;
 
 /// Is a connection one that may last? Set by its request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lasting(Arc<AtomicBool>);
+pub(super) struct Lasting(pub(super) Arc<AtomicBool>);
 
 impl Lasting {
     pub fn is_set(&self) -> bool {
@@ -52,6 +55,12 @@ pub(super) fn router() -> Router<SharedState> {
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
+/// What a request of any version has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 async fn control(
     Shared(state): Shared<SharedState>,
     Extension(peer): Extension<Peer>,
@@ -61,31 +70,53 @@ async fn control(
     if !peer.may_write {
         return not_allowed();
     }
+    let bad = |error: &str, fix: &str| refuse(StatusCode::BAD_REQUEST, error, fix);
+    match serde_json::from_slice(&body) {
+        Ok(Versioned { version }) if version > CONTROL_VERSION => {
+            let error = format!("version {version} of control calls is not known here");
+            return bad(&error, "use the `quell` of the agent's version, or restart the agent");
+        }
+        _ => {}
+    }
     let request: Control = match serde_json::from_slice(&body) {
         Ok(request) => request,
-        Err(error) => {
-            return refuse(StatusCode::BAD_REQUEST, &error.to_string(), "see the type Control in GET /v1/schema");
-        }
+        Err(error) => return bad(&error.to_string(), "see the type Control in GET /v1/schema"),
     };
-    if request.version > CONTROL_VERSION {
-        let error = format!("version {} of control calls is not known here", request.version);
-        return refuse(StatusCode::BAD_REQUEST, &error, "use the `quell` of the agent's version");
-    }
     if let Some(Extension(lasting)) = lasting {
         lasting.set();
     }
     let Some((caller, number)) = locked(&state, State::caller) else { return nothing_obeys() };
-    let leases = request.command == Command::OffWhileConnected;
     // From before the request on: a caller that goes meanwhile leaves no lease behind.
-    let lease = leases.then(|| Lease { caller: caller.clone(), number });
+    let lease = request.command.is_lease().then(|| Lease { caller: caller.clone(), number });
+    let by = by(peer);
+    let switched = match request.command {
+        Command::Off => Switched::Off,
+        Command::On => Switched::On,
+        Command::OffWhileConnected => Switched::OffWhileConnected,
+        Command::ProtectWhileConnected(protect) => {
+            let protect = Box::new(protect);
+            return answered(&caller, lease, |answer| Call::Lease { protect, by, lease: number, answer }).await;
+        }
+        Command::Resize(resize) => return answered(&caller, None, |answer| Call::Resize(resize, answer)).await,
+    };
+    answered(&caller, lease, |answer| Call::Switch { switched, by, lease: number, answer }).await
+}
+
+/// Asks the loop; the answer to a lease goes on for as long as it lasts.
+async fn answered<T: Serialize>(
+    caller: &Caller,
+    lease: Option<Lease>,
+    asked: impl FnOnce(oneshot::Sender<Result<T, Problem>>) -> Call,
+) -> Response {
     let (answer, answered) = oneshot::channel();
-    if !caller.ask(Call::Control { command: request.command, by: by(peer), lease: number, answer }) {
+    if !caller.ask(asked(answer)) {
         return busy();
     }
     match (wait(answered).await, lease) {
         (Err(refused), _) => refused,
-        (Ok(answer), None) => json(&answer),
-        (Ok(answer), Some(lease)) => Held::response(&answer, lease),
+        (Ok(Err(Problem { error, fix })), _) => refuse(StatusCode::CONFLICT, &error, &fix),
+        (Ok(Ok(answer)), None) => json(&answer),
+        (Ok(Ok(answer)), Some(lease)) => Held::response(&answer, lease),
     }
 }
 
@@ -142,15 +173,16 @@ fn busy() -> Response {
 struct Held {
     first: Option<Bytes>,
     beat: Interval,
+    looks: u32,
     lease: Lease,
 }
 
 impl Held {
-    fn response(answer: &Controlled, lease: Lease) -> Response {
+    fn response(answer: &impl Serialize, lease: Lease) -> Response {
         let mut line = serde_json::to_vec(answer).unwrap_or_default();
         line.push(b'\n');
-        let beat = tokio::time::interval_at(tokio::time::Instant::now() + BEAT, BEAT);
-        let body = Body::new(Held { first: Some(line.into()), beat, lease });
+        let beat = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let body = Body::new(Held { first: Some(line.into()), beat, looks: 0, lease });
         ([("content-type", "application/json")], body).into_response()
     }
 }
@@ -163,7 +195,15 @@ impl hyper::body::Body for Held {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        let is_over = self.lease.caller.is_over();
-        self.beat.poll_tick(cx).map(|_| (!is_over).then(|| Ok(Frame::data(Bytes::from_static(b"\n")))))
+        loop {
+            ready!(self.beat.poll_tick(cx));
+            if self.lease.caller.is_over() {
+                return Poll::Ready(None);
+            }
+            self.looks += 1;
+            if self.looks % LOOKS == 0 {
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"\n")))));
+            }
+        }
     }
 }

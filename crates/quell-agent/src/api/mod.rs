@@ -7,6 +7,7 @@
 pub mod client;
 pub mod control;
 mod front;
+mod held;
 pub mod latency;
 pub mod router;
 pub mod socket;
@@ -35,6 +36,7 @@ use crate::watch::Watched;
 pub use crate::wire;
 pub use client::Client;
 pub use front::Front;
+pub use held::{Leased, Leasing, Standing};
 pub use latency::{Feed, Posted};
 pub use state::{About, News, Starting, State};
 

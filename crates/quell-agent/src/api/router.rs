@@ -201,6 +201,7 @@ pub fn schemas() -> serde_json::Value {
         "POST /v1/control": {
             "request": schemars::schema_for!(wire::Control),
             "answer": schemars::schema_for!(wire::Controlled),
+            "answer to protect-while-connected and resize": schemars::schema_for!(wire::Protected),
         },
         "GET /v1/verify": schemars::schema_for!(wire::Verified),
         "errors": schemars::schema_for!(Problem),

@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::AbortHandle;
 
+/// Connections that last are counted beside the places, up to this number.
+const LASTING: usize = 128;
+
 /// A number of places.
 #[derive(Clone)]
 pub(super) struct Seats {
@@ -24,14 +27,23 @@ struct Seat {
     number: u64,
     /// Has its request arrived?
     spoke: Arc<AtomicBool>,
+    /// Is it one that lasts, a lease?
+    lasts: Arc<AtomicBool>,
     connection: AbortHandle,
 }
 
 impl Taken {
-    /// Ends the oldest connection that is silent; if none is, the oldest.
+    /// Places that are taken.
+    fn count(&self) -> usize {
+        let lasting = self.seats.iter().filter(|seat| seat.lasts.load(Ordering::Relaxed)).count();
+        self.seats.len() - lasting.min(LASTING)
+    }
+
+    /// Ends the oldest connection that is silent; if none is, the oldest that does not last.
     fn make_room(&mut self) {
         let silent = self.seats.iter().position(|seat| !seat.spoke.load(Ordering::Relaxed));
-        if let Some(seat) = self.seats.remove(silent.unwrap_or(0)) {
+        let oldest = || self.seats.iter().position(|seat| !seat.lasts.load(Ordering::Relaxed));
+        if let Some(seat) = self.seats.remove(silent.or_else(oldest).unwrap_or(0)) {
             seat.connection.abort();
         }
     }
@@ -43,23 +55,23 @@ impl Seats {
         Seats { most, taken: Arc::default() }
     }
 
-    /// Runs a connection; `connect` gets the sign to be set once its request has arrived.
-    pub fn give<C>(&self, connect: impl FnOnce(Arc<AtomicBool>) -> C)
+    /// Runs a connection; `connect` gets the sign to be set once its request has arrived, and that to be set if it is to last.
+    pub fn give<C>(&self, connect: impl FnOnce(Arc<AtomicBool>, Arc<AtomicBool>) -> C)
     where
         C: Future<Output = ()> + Send + 'static,
     {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.seats.len() >= self.most {
+        if taken.count() >= self.most {
             taken.make_room();
         }
-        let (number, spoke) = (taken.next, Arc::new(AtomicBool::new(false)));
+        let (number, spoke, lasts) = (taken.next, Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         taken.next += 1;
-        let (work, all) = (connect(Arc::clone(&spoke)), Arc::clone(&self.taken));
+        let (work, all) = (connect(Arc::clone(&spoke), Arc::clone(&lasts)), Arc::clone(&self.taken));
         let task = tokio::spawn(async move {
             work.await;
             all.lock().unwrap_or_else(PoisonError::into_inner).seats.retain(|seat| seat.number != number);
         });
-        taken.seats.push_back(Seat { number, spoke, connection: task.abort_handle() });
+        taken.seats.push_back(Seat { number, spoke, lasts, connection: task.abort_handle() });
     }
 }
 
@@ -86,7 +98,7 @@ mod tests {
         let (seats, (ended, gone)) = (Seats::of(3), channel());
         let sit = |number: u32, speaks: bool| {
             let guest = Guest(number, ended.clone());
-            seats.give(|spoke| {
+            seats.give(|spoke, _| {
                 spoke.store(speaks, Ordering::Relaxed);
                 async move {
                     let _guest = guest;
@@ -107,12 +119,32 @@ mod tests {
         sit(6, false);
         tokio::task::yield_now().await;
         assert_eq!(gone(), [0], "all have spoken: the oldest");
-        seats.give(|_| async {});
+        seats.give(|_, _| async {});
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
         assert_eq!(gone(), [6]);
         sit(7, false);
         tokio::task::yield_now().await;
         assert_eq!(gone(), [0; 0], "one has ended by itself");
+    }
+
+    #[test]
+    fn a_lease_keeps_its_place_whatever_comes_after_it() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            let (seats, (ended, gone)) = (Seats::of(2), channel());
+            for number in 0..9 {
+                let guest = Guest(number, ended.clone());
+                seats.give(|spoke, lasts| {
+                    spoke.store(true, Ordering::Relaxed);
+                    lasts.store(number < 4, Ordering::Relaxed);
+                    async move {
+                        let _guest = guest;
+                        std::future::pending::<()>().await;
+                    }
+                });
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(gone.try_iter().collect::<Vec<_>>(), [4, 5, 6]);
+        });
     }
 }

@@ -115,12 +115,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let seats = if peer.may_write { &room.writers } else { &room.readers };
-    seats.give(|spoke| {
+    seats.give(|spoke, lasts| {
         let heard = middleware::map_request(move |request: Request| {
             spoke.store(true, Ordering::Relaxed);
             async move { request }
         });
-        let lasting = Lasting::default();
+        let lasting = Lasting(lasts);
         let router = router.clone().layer(Extension(peer)).layer(Extension(lasting.clone())).layer(heard);
         let service = TowerToHyperService::new(router);
         let connection = http1::Builder::new()

@@ -77,6 +77,7 @@ pub(super) fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured>
         since_ns: entry.since.0,
         threads: threads(&entry.workload.name),
         looks_for: entry.workload.selectors.iter().map(ToString::to_string).collect(),
+        leased_by: entry.leased_by.clone(),
         why: entry.why.clone(),
         left: entry.left.iter().map(ToString::to_string).collect(),
         overridden: entry.overridden.as_ref().map(|overridden| wire::Overridden {

@@ -128,7 +128,7 @@ fn add_workload(config: &mut Config, keys: &Keys, span: Range<usize>, problems: 
         workload.selectors.push(selector);
     }
     let latency = latency(keys, &workload, problems);
-    config.workloads.push(Member { workload, latency, place });
+    config.workloads.push(Member { workload, latency, leased_by: None, place });
 }
 
 /// A key without which an entry means nothing.

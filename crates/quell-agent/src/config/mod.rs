@@ -8,6 +8,7 @@ pub mod allowed;
 mod check;
 mod entries;
 mod keys;
+mod leased;
 mod look;
 mod problem;
 mod read;
@@ -30,9 +31,10 @@ use serde::Deserialize;
 use crate::stack;
 
 pub use check::{AllMatch, Matches, OtherCpus, check, check_rest};
+pub use leased::Leased;
 pub use look::{Start, look};
 pub use problem::{Place, Problem, Problems, Severity};
-pub use read::{drop_in_directory, read, read_all, read_text};
+pub use read::{drop_in_directory, read, read_all, read_one, read_text, read_with};
 
 /// An annotated example: a complete configuration that passes every check on a machine with two CPUs.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -160,6 +162,8 @@ pub struct Member {
     pub workload: Workload,
     /// Where its latency is read; None: it is posted, or not known.
     pub latency: Option<Source>,
+    /// The caller that leased it; None: it stands in the files.
+    pub leased_by: Option<String>,
     /// Its place.
     pub place: Place,
 }

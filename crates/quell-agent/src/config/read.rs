@@ -33,10 +33,27 @@ pub fn read(path: &Path) -> Result<Config, Problems> {
 /// As [`read`], but with the valid parts of a faulty configuration, so that the rest can be checked, too.
 #[must_use]
 pub fn read_all(path: &Path) -> (Config, Problems) {
+    read_with(path, None)
+}
+
+/// As [`read_all`], as if a drop-in had this text, or were not there.
+#[must_use]
+pub fn read_with(path: &Path, other: Option<(&Path, Option<&str>)>) -> (Config, Problems) {
     let mut problems = Problems::default();
     let mut texts = Vec::new();
-    for path in std::iter::once(path.to_owned()).chain(drop_ins(path, &mut problems)) {
-        match text_of(&path) {
+    let mut files = drop_ins(path, &mut problems);
+    if let Some((file, text)) = other {
+        files.retain(|known| known != file);
+        files.extend(text.map(|_| file.to_owned()));
+        files.sort();
+    }
+    // Drop-ins can be all that there is.
+    if files.is_empty() || path.symlink_metadata().is_ok() {
+        files.insert(0, path.to_owned());
+    }
+    for path in files {
+        let as_if = other.filter(|(file, _)| *file == path).and_then(|(_, text)| text.map(str::to_owned));
+        match as_if.map_or_else(|| text_of(&path), Ok) {
             Ok(text) => texts.push((path, text)),
             Err(error) => problems.error(&Place::file(path), format!("cannot read it: {error}")),
         }
@@ -54,6 +71,12 @@ pub fn read_all(path: &Path) -> (Config, Problems) {
 pub fn read_text(path: &Path, text: &str) -> Result<Config, Problems> {
     let (config, problems) = merge(&[(path.to_owned(), text.to_owned())]);
     if problems.are_fatal() { Err(problems) } else { Ok(config) }
+}
+
+/// What one text says by itself, and what is wrong with that: what it lacks another file may have.
+#[must_use]
+pub fn read_one(path: &Path, text: &str) -> (Config, Problems) {
+    merge(&[(path.to_owned(), text.to_owned())])
 }
 
 /// A file's text, or a pipe's: a device may have no end.

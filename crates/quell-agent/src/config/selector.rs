@@ -170,7 +170,7 @@ fn read(kind: &Key, value: &DeValue) -> Result<Selector, String> {
     }
 }
 
-fn impossible(selector: &Selector) -> Option<String> {
+pub(super) fn impossible(selector: &Selector) -> Option<String> {
     let pattern = match selector {
         Selector::Cgroup(path) => path.to_str(),
         Selector::Unit(name) => Some(name.as_str()),

@@ -6,10 +6,11 @@ use quell_linux::write::Journal;
 use quell_linux::{LinuxError, LinuxHost};
 use quell_model::{Host, Knob, Nanos, Policy, SchedClass, View, Wake};
 use quell_thread::clock::now;
+use tokio::sync::oneshot;
 
-use super::check::check;
 use super::departed::Departed;
 use super::extras::{Extras, Outcome, api_config};
+use super::leases::Leases;
 use super::log::{log, tell_leases};
 use super::membership::Membership;
 use super::refusals::Refusals;
@@ -18,7 +19,7 @@ use super::warnings::Warnings;
 use super::{Degraded, Loading, Shadow, Switch};
 use crate::AgentError;
 use crate::api::{About, Feed, News};
-use crate::config::{self, Config, Place, Problems, Scheduler};
+use crate::config::Config;
 use crate::drive::LONGEST_WAIT;
 use crate::failures::{Failures, Next};
 use crate::guardian::Worker;
@@ -34,22 +35,24 @@ const HIGHEST: u8 = 97;
 
 /// An agent at work.
 pub struct Agent {
+    /// That of the files, with the leased workloads.
     pub(super) config: Config,
-    extras: Extras,
+    pub(super) leases: Leases,
+    pub(super) extras: Extras,
     pub(super) host: LinuxHost,
     pub(super) stack: Stack,
     pub(super) membership: Membership,
     pub(super) observers: Observers,
     pub(super) switch: Switch,
     /// Answers that are due when the next turn's plans are in force.
-    pub(super) switched_on: Vec<(tokio::sync::oneshot::Sender<wire::Controlled>, wire::Controlled)>,
-    not_reloaded: Option<wire::NotReloaded>,
+    pub(super) switched_on: Vec<(oneshot::Sender<Result<wire::Controlled, wire::Problem>>, wire::Controlled)>,
+    pub(super) not_reloaded: Option<wire::NotReloaded>,
     feed: Option<Feed>,
     priority: u8,
     sentry: Option<Sentry>,
     vigil: Vigil,
     refusals: Refusals,
-    warnings: Warnings,
+    pub(super) warnings: Warnings,
     failures: Failures,
 }
 
@@ -101,6 +104,7 @@ impl Agent {
             not_reloaded: extras.refused.as_ref().map(refused),
             switch,
             switched_on: Vec::new(),
+            leases: Leases::beside(config.clone()),
             config,
             extras,
             host,
@@ -209,14 +213,14 @@ impl Agent {
         Ok(())
     }
 
-    fn turn(&mut self, worker: Option<&Worker>, time: Nanos) -> Result<Wake, AgentError> {
+    pub(super) fn turn(&mut self, worker: Option<&Worker>, time: Nanos) -> Result<Wake, AgentError> {
         let step = || {
             if let Some(worker) = worker {
                 worker.step();
             }
         };
         let came_or_went = self.membership.look(&mut self.host, time, &step);
-        let writes = !self.extras.shadow && !self.extras.dry_run && !self.host.is_suspended();
+        let writes = !self.only_looks() && !self.host.is_suspended();
         let overwritten = writes && self.vigil.look(&mut self.membership, &mut self.host, time).0;
         if came_or_went.0 || overwritten {
             self.assign();
@@ -264,58 +268,8 @@ impl Agent {
         Ok(if self.membership.is_behind() { Wake::At(Nanos::ZERO) } else { wake })
     }
 
-    /// Reads the configuration again. Returns true if it needs a new beginning. One with errors changes nothing.
-    fn reload(&mut self) -> bool {
-        let Some(path) = self.config.files.first() else { return false };
-        let config = match config::read(path).and_then(|config| {
-            // On Linux's scheduler like the running one, which could not have Quell's or lost it.
-            let kernels = self.extras.stands_in()
-                || self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
-            let config = if kernels { config.on_the_kernels_scheduler() } else { config };
-            let topology = self.host.topology();
-            let problems = match check(&config, Problems::default(), &topology, &self.host.capabilities()) {
-                Ok((problems, _)) => problems,
-                Err(error) => {
-                    let mut problems = Problems::default();
-                    problems.error(&Place::file(path), error.to_string());
-                    problems
-                }
-            };
-            if problems.are_fatal() { Err(problems) } else { Ok(config) }
-        }) {
-            Ok(config) => config,
-            Err(problems) => {
-                tracing::error!("the new configuration is refused, the old one stays:\n{problems}");
-                let why = problems.of(config::Severity::Error).map(ToString::to_string).collect::<Vec<_>>().join("\n");
-                self.not_reloaded = Some(wire::NotReloaded { since_ns: now().0, why });
-                self.inform();
-                return false;
-            }
-        };
-        if self.extras.stands_in() {
-            tracing::info!("Quell's scheduler is loaded again: the configuration was read again");
-            return true;
-        }
-        if self.config.needs_restart(&config) {
-            let what = match !self.config.asks_for_servers() && config.asks_for_servers() {
-                true => "the new configuration has the first server: Quell's scheduler is loaded anew",
-                false => "the new configuration has other policies or settings: everything is put back and set anew",
-            };
-            tracing::info!("{what}");
-            return true;
-        }
-        tracing::info!("the configuration was read again");
-        self.not_reloaded = None;
-        self.membership.configure(&config, &mut self.host, now());
-        self.config = config;
-        self.assign();
-        self.look_for_warnings(true, now());
-        self.inform();
-        false
-    }
-
     /// Reports keys without effect, in the log and by the API.
-    fn look_for_warnings(&mut self, changed: bool, time: Nanos) {
+    pub(super) fn look_for_warnings(&mut self, changed: bool, time: Nanos) {
         if self.warnings.look(changed, &self.config, &self.membership, &mut self.host, time) {
             self.inform();
         }
@@ -340,7 +294,7 @@ impl Agent {
     }
 
     /// Tells every layer which of its workloads are there.
-    fn assign(&mut self) {
+    pub(super) fn assign(&mut self) {
         let fresh = self.config.layers(&self.membership.ids(&self.config));
         for (at, layer) in fresh.into_iter().enumerate() {
             self.stack.assign(at, layer.workloads);
@@ -361,9 +315,20 @@ impl Agent {
         }
     }
 
+    /// The loop is real-time before a policy that came later makes others real-time.
+    pub(super) fn raise_if_needed(&mut self) {
+        if self.priority == 0 && self.sentry.is_none() {
+            self.raise_priority(PRIORITY);
+        }
+    }
+
+    /// Does it set nothing?
+    pub(super) fn only_looks(&self) -> bool {
+        self.extras.shadow || self.extras.dry_run
+    }
+
     fn raise_priority(&mut self, priority: u8) {
-        let writes = !self.extras.shadow && !self.extras.dry_run;
-        if writes && self.config.sets_classes() {
+        if !self.only_looks() && self.config.sets_classes() {
             self.become_urgent(priority);
         }
     }
@@ -398,9 +363,9 @@ impl Agent {
         self.host.take_journal()
     }
 
-    fn put_back(&mut self) {
+    pub(super) fn put_back(&mut self) {
         self.refusals.end(self.stack.layers(), now());
-        if self.extras.shadow || self.extras.dry_run {
+        if self.only_looks() {
             return;
         }
         let report = self.host.restore();

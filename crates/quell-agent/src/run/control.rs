@@ -1,31 +1,36 @@
 //! What the agent is asked to do while it runs.
 
-use quell_model::{Host, Nanos, View};
+use quell_linux::LinuxHost;
+use quell_model::{Host, Nanos, View, WorkloadId};
 use quell_policy::AnyPolicy;
 
 use super::agent::Agent;
 use crate::AgentError;
-use crate::api::control::Call;
+use crate::api::control::{Call, Switched};
 use crate::guardian::Worker;
 use crate::stack;
 use crate::watch::SIGNALS;
-use crate::wire::{Command, Controlled, Verified};
+use crate::wire::{Controlled, Verified};
 
 impl Agent {
     /// Answers what was asked since the last turn. To be called at a turn's end, when its plans are in force.
     pub(super) fn answer_calls(&mut self, worker: Option<&Worker>, now: Nanos) -> Result<(), AgentError> {
         // What was switched on before this turn stands now. The caller may have gone.
-        self.switched_on.drain(..).for_each(|(answer, told)| _ = answer.send(told));
+        self.switched_on.drain(..).for_each(|(answer, told)| _ = answer.send(Ok(told)));
+        self.answer_leases();
         for call in self.observers.calls() {
             match call {
-                Call::Control { command, by, lease, answer } => {
-                    let told = self.control(command, &by, lease, worker, now)?;
-                    match command {
-                        Command::On => self.switched_on.push((answer, told)),
-                        Command::Off | Command::OffWhileConnected => _ = answer.send(told),
+                Call::Switch { switched, by, lease, answer } => {
+                    let told = self.control(switched, &by, lease, worker, now)?;
+                    match switched {
+                        Switched::On => self.switched_on.push((answer, told)),
+                        Switched::Off | Switched::OffWhileConnected => _ = answer.send(Ok(told)),
                     }
                 }
+                Call::Lease { protect, by, lease, answer } => self.lease(&protect, &by, lease, answer),
+                Call::Resize(resize, answer) => _ = answer.send(self.resize(&resize)),
                 Call::LeaseEnded(number) => {
+                    self.end_lease(number);
                     self.switch.end_lease(number);
                     self.follow_switch("a lease ended", worker)?;
                 }
@@ -37,17 +42,17 @@ impl Agent {
 
     fn control(
         &mut self,
-        command: Command,
+        switched: Switched,
         by: &str,
         lease: u64,
         worker: Option<&Worker>,
         now: Nanos,
     ) -> Result<Controlled, AgentError> {
         let mut left = Vec::new();
-        match command {
-            Command::Off => left.extend(self.switch.off(by, now).err()),
-            Command::On => self.switch.on(),
-            Command::OffWhileConnected => self.switch.lease(lease, by, now),
+        match switched {
+            Switched::Off => left.extend(self.switch.off(by, now).err()),
+            Switched::On => self.switch.on(),
+            Switched::OffWhileConnected => self.switch.lease(lease, by, now),
         }
         let (put_back, not_put_back) = self.follow_switch(by, worker)?;
         left.extend(not_put_back);
@@ -63,7 +68,7 @@ impl Agent {
         let mut done = (0, Vec::new());
         if self.switch.is_off() && !self.host.is_suspended() {
             let report = self.host.suspend().map_err(|error| AgentError::Host(error.to_string()))?;
-            self.observers.end_record();
+            self.observers.end_record("a switched-off agent has no policies to replay");
             // No solo run is under way any more.
             worker.into_iter().for_each(|worker| worker.lease(None));
             self.restack(true)?;
@@ -98,35 +103,39 @@ impl Agent {
 
     /// Reads everything back.
     fn verify(&mut self) -> Verified {
-        let name = |config: &crate::config::Config, at: usize| config.workloads[at].workload.name.clone();
-        let ids = self.membership.ids(&self.config);
-        let mut verified = Verified { workloads: 0, threads: 0, differences: Vec::new() };
         if let Some(off) = self.switch.told() {
-            verified.differences.push(format!("switched off by {}: nothing is set; `quell on`", off.by.join(", ")));
-            return verified;
+            let line = format!("switched off by {}: nothing is set; `quell on`", off.by.join(", "));
+            return Verified { workloads: 0, threads: 0, differences: vec![line] };
         }
-        for (at, id) in ids.iter().enumerate().filter_map(|(at, id)| Some((at, (*id)?))) {
-            verified.workloads += 1;
-            verified.threads += self.host.thread_count(id) as u64;
-            if let Some(quell_linux::LimitState::NotKept(why)) = self.host.limit_state(id) {
-                verified.differences.push(format!("{}: its limit is not kept: {why}", name(&self.config, at)));
-            }
-        }
-        for difference in self.host.differences() {
-            let at = difference.workload.and_then(|workload| ids.iter().position(|id| *id == Some(workload)));
-            let of = at.map_or_else(|| "the machine".to_owned(), |at| name(&self.config, at));
-            let (place, found, wanted) = (&difference.place, &difference.found, &difference.wanted);
-            verified.differences.push(format!("{of}: {place}: {found} instead of {wanted}"));
-        }
-        for touched in self.host.touched_of_the_machine() {
-            let Ok(Some(found)) = self.host.standing(&touched.place) else { continue };
-            if !crate::journal::replay::same(&found, &touched.last) {
-                verified
-                    .differences
-                    .push(format!("the machine: {}: {found} instead of {}", touched.place, touched.last));
-            }
-        }
+        let names = self.config.workloads.iter().map(|member| member.workload.name.clone());
+        let ids = self.membership.ids(&self.config);
+        let attached: Vec<_> = names.zip(ids).filter_map(|(name, id)| Some((id?, name))).collect();
+        let mut verified = verified(&mut self.host, &attached);
         verified.differences.extend(self.membership.troubles());
         verified
     }
+}
+
+/// Reads everything back that was set on these workloads, and on the machine.
+pub(crate) fn verified(host: &mut LinuxHost, workloads: &[(WorkloadId, String)]) -> Verified {
+    let mut verified = Verified { workloads: workloads.len() as u64, threads: 0, differences: Vec::new() };
+    for (id, name) in workloads {
+        verified.threads += host.thread_count(*id) as u64;
+        if let Some(quell_linux::LimitState::NotKept(why)) = host.limit_state(*id) {
+            verified.differences.push(format!("{name}: its limit is not kept: {why}"));
+        }
+    }
+    for difference in host.differences() {
+        let of = workloads.iter().find(|(id, _)| Some(*id) == difference.workload);
+        let of = of.map_or("the machine", |(_, name)| name);
+        let (place, found, wanted) = (&difference.place, &difference.found, &difference.wanted);
+        verified.differences.push(format!("{of}: {place}: {found} instead of {wanted}"));
+    }
+    for touched in host.touched_of_the_machine() {
+        let Ok(Some(found)) = host.standing(&touched.place) else { continue };
+        if !crate::journal::replay::same(&found, &touched.last) {
+            verified.differences.push(format!("the machine: {}: {found} instead of {}", touched.place, touched.last));
+        }
+    }
+    verified
 }

@@ -91,6 +91,14 @@ impl Membership {
         self.members.get(name).is_some_and(|member| member.id.is_none() && member.paused_until > now)
     }
 
+    /// Where a workload stands, and the last reason for its not being attached; None: it has not been looked at yet.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> Option<(Option<WorkloadId>, Option<&str>)> {
+        let member = self.members.get(name)?;
+        let is_known = member.id.is_some() || member.said.is_some();
+        is_known.then_some((member.id, member.said.as_deref()))
+    }
+
     /// States of the configured workloads, if one changed since the last call.
     pub fn news(&mut self, config: &Config) -> Option<Roster> {
         if !std::mem::take(&mut self.news) {
@@ -99,8 +107,11 @@ impl Membership {
         let abandoned = self.members.iter().filter(|(_, member)| member.standing == Standing::Left);
         let kept = |member: &Member| Abandoned { since: member.since, left: member.left.clone() };
         self.departed.keep(abandoned.map(|(name, member)| (name.clone(), kept(member))).collect());
-        let members = config.workloads.iter().filter_map(|member| self.members.get(&member.workload.name));
-        let entry = |member: &Member| Entry {
+        let members = config.workloads.iter().filter_map(|configured| {
+            Some((self.members.get(&configured.workload.name)?, configured.leased_by.clone()))
+        });
+        let entry = |(member, leased_by): (&Member, Option<String>)| Entry {
+            leased_by,
             workload: member.workload.clone(),
             standing: member.standing,
             since: member.since,

@@ -106,6 +106,17 @@ pub struct LayerGlance {
     pub counts: Counts,
 }
 
+impl LayerGlance {
+    fn of(layer: &Layer) -> LayerGlance {
+        let (workloads, counts) = (layer.workloads.clone(), Counts::default());
+        LayerGlance { policy: name(layer), workloads, pool: layer.pool, counts }
+    }
+}
+
+fn name(layer: &Layer) -> &'static str {
+    quell_model::Policy::<quell_model::HostDomain>::describe(&layer.policy).name
+}
+
 /// The machine and the layers as of one turn.
 #[derive(Clone, Debug)]
 pub struct Glance {
@@ -121,15 +132,7 @@ pub struct Glance {
 
 impl Glance {
     pub(super) fn new(view: &View, layers: &[Layer]) -> Glance {
-        let layers = layers
-            .iter()
-            .map(|layer| LayerGlance {
-                policy: quell_model::Policy::<quell_model::HostDomain>::describe(&layer.policy).name,
-                workloads: layer.workloads.clone(),
-                pool: layer.pool,
-                counts: Counts::default(),
-            })
-            .collect();
+        let layers = layers.iter().map(LayerGlance::of).collect();
         Glance { turn: 0, view: view.clone(), layers, exhausted: Vec::new() }
     }
 
@@ -146,6 +149,10 @@ impl Glance {
         self.exhausted.clear();
         self.exhausted.extend_from_slice(exhausted);
         self.view.copy_from(view);
+        let is_same = |(glance, layer): (&LayerGlance, &Layer)| glance.policy == name(layer);
+        if self.layers.len() != layers.len() || !self.layers.iter().zip(layers).all(is_same) {
+            self.layers = layers.iter().map(LayerGlance::of).collect();
+        }
         for ((glance, layer), counts) in self.layers.iter_mut().zip(layers).zip(counts) {
             glance.workloads.clone_from(&layer.workloads);
             glance.pool = layer.pool.intersection(&view.cpus.online);

@@ -108,6 +108,18 @@ impl Witness for Watch {
 }
 
 impl Watch {
+    /// The stack got another layer, its last.
+    pub fn layer_came(&mut self) {
+        self.counts.push(Counts::default());
+        self.answered.push(0);
+    }
+
+    /// This layer was taken out of the stack.
+    pub fn layer_went(&mut self, at: usize) {
+        self.counts.remove(at);
+        self.answered.remove(at);
+    }
+
     /// Hands over where the workloads of the configuration stand. To be called when that changes.
     pub fn tell(&mut self, roster: Roster) {
         self.rosters.write(roster);

@@ -31,6 +31,8 @@ pub struct Entry {
     pub standing: Standing,
     /// Start of that state, on the loop's clock.
     pub since: Nanos,
+    /// The caller that leased it; None: it stands in the configuration.
+    pub leased_by: Option<String>,
     /// Last reason for its not being attached.
     pub why: Option<String>,
     /// The latest processes that left it and run on.

@@ -3,29 +3,35 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version of [`Control`]; an agent refuses a newer one.
-pub const CONTROL_VERSION: u32 = 1;
+use super::lease::{Protect, Resize};
+
+/// The latest version of [`Control`]; an agent refuses a newer one. Version 2 has leased workloads.
+pub const CONTROL_VERSION: u32 = 2;
 
 /// A request to the agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// [`CONTROL_VERSION`].
+    /// The version that has this command, at most [`CONTROL_VERSION`].
     pub version: u32,
     /// The request.
     pub command: Command,
 }
 
 impl Control {
-    /// A request of this version.
+    /// A request, with the first version that has it: earlier agents take it, too.
     #[must_use]
     pub fn new(command: Command) -> Control {
-        Control { version: CONTROL_VERSION, command }
+        let version = match command {
+            Command::Off | Command::On | Command::OffWhileConnected => 1,
+            Command::ProtectWhileConnected(_) | Command::Resize(_) => 2,
+        };
+        Control { version, command }
     }
 }
 
 /// What an agent is asked to do. Variants are added, never changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
     /// Put everything back now, and observe only, until [`Command::On`].
@@ -35,6 +41,19 @@ pub enum Command {
     /// A lease: as [`Command::Off`], until this connection ends. The answer is a line; its body goes on with empty lines for as
     /// long as the lease lasts.
     OffWhileConnected,
+    /// A lease: this workload is managed like those of the configuration, until this connection ends. The answer is a line, a
+    /// [`Protected`](super::Protected), as soon as it is; the body goes on as that of `off-while-connected`.
+    ProtectWhileConnected(Protect),
+    /// Another number of CPUs for a leased workload. The answer is a [`Protected`](super::Protected).
+    Resize(Resize),
+}
+
+impl Command {
+    /// Does it last as long as its connection?
+    #[must_use]
+    pub fn is_lease(&self) -> bool {
+        matches!(self, Command::OffWhileConnected | Command::ProtectWhileConnected(_))
+    }
 }
 
 /// The agent's answer.

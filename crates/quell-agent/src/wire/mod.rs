@@ -1,11 +1,13 @@
 //! Version 1 of what the API says: plain data with units in the names. Fields are added, never changed.
 
 mod control;
+mod lease;
 mod measured;
 mod standing;
 mod trial;
 
 pub use control::{CONTROL_VERSION, Command, Control, Controlled, Off, Verified};
+pub use lease::{Match, Process, Protect, Protected, Resize};
 pub use measured::{Measured, Measurements, Of, OfMachine, OfWorkload, Quality};
 pub use standing::{NotReloaded, Overridden, Remark, RemarkKind, Stale};
 pub use trial::{FoundBy, Judge, KnownBy, Resource, Then, Trial, TrialCounts, TrialVerdict, Windows};
@@ -26,7 +28,7 @@ pub struct Status {
     pub layers: Vec<Layer>,
     /// The workloads, in the order in which they attached.
     pub workloads: Vec<Workload>,
-    /// Every workload of the configuration, attached or not, in its order.
+    /// Every workload of the configuration, attached or not, in its order; then the leased ones.
     #[serde(default)]
     pub configured: Vec<Configured>,
     /// The CPUs in ascending order.
@@ -197,6 +199,9 @@ pub struct Configured {
     pub threads: Option<u32>,
     /// What its selectors look for, in words.
     pub looks_for: Vec<String>,
+    /// The caller that leased it, as `root (process 4711)`: it ends with that. Null: it stands in the configuration.
+    #[serde(default)]
+    pub leased_by: Option<String>,
     /// Why it is not attached, with the fix; null while it is.
     pub why: Option<String>,
     /// The latest processes that left it and run on: why, and the line of the configuration that keeps them.

@@ -115,6 +115,12 @@ pub fn is_flapping(workload: &Workload) -> bool {
 pub fn remarks(configured: &Configured, workload: Option<&Workload>) -> Vec<String> {
     let mut lines = Vec::new();
     let name = &configured.name;
+    lines.extend(
+        configured
+            .leased_by
+            .iter()
+            .map(|by| format!("{name}: leased by {by}: everything of it is put back when that ends; no file has it")),
+    );
     if let Some(overridden) = &configured.overridden {
         let differences = overridden.differences.join("; ");
         lines.push(format!("! {name}: another program changed what Quell set: {differences}; {}", overridden.then));
@@ -206,10 +212,18 @@ mod tests {
             threads: (state == State::Attached).then_some(7),
             looks_for: vec!["systemd unit db.service".into()],
             why: None,
+            leased_by: None,
             left: Vec::new(),
             overridden: None,
             remarks: vec![],
         }
+    }
+
+    #[test]
+    fn a_leased_workload_is_marked_with_its_caller() {
+        let leased = Configured { leased_by: Some("root (process 7)".into()), ..configured(State::Attached) };
+        assert!(remarks(&leased, None)[0].starts_with("db: leased by root (process 7)"));
+        assert!(remarks(&configured(State::Attached), None).is_empty());
     }
 
     #[test]

@@ -99,7 +99,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Everything that is wrong with a configuration on this machine, for an agent that is started like this.
 pub fn examine(file: &Path, start: &Start, asked: Asked) -> Result<Examined> {
-    let (config, before) = config::read_all(file);
+    examine_read(config::read_all(file), start, asked)
+}
+
+/// As [`examine`], of what was read.
+pub fn examine_read((config, before): (Config, Problems), start: &Start, asked: Asked) -> Result<Examined> {
     let options = HostOptions {
         partitions: config.machine.partition,
         preemption_mode: config.machine.preemption,

@@ -13,14 +13,10 @@ const GROUPS: [Group; 5] = [
     Group {
         what: "Protect services here, and stop that",
         commands: &[
-            ("run", ["quell run", "quell run --config quell.toml --dry-run --once"]),
-            (
-                "exec",
-                [
-                    "quell exec --class lc --cpus 1 -- memcached -t 1 -u nobody",
-                    "quell exec --class be --limit 0.5 -- make -j8",
-                ],
-            ),
+            ("protect", ["quell protect nginx", "quell protect 4711 --url http://127.0.0.1:8080/ --for 10m"]),
+            ("exec", ["quell exec -- memcached -t 1 -u nobody", "quell exec --be --limit 0.5 -- make -j8"]),
+            ("disable", ["quell disable nginx", "quell disable --list"]),
+            ("run", ["quell run", "quell run quell.toml --dry-run --once"]),
             ("check", ["quell check quell.toml", "quell check --example > quell.toml"]),
             ("restore", ["quell restore", "quell restore --run-dir /tmp/quell --json"]),
             ("verify", ["quell verify", "quell verify --socket /tmp/quell.sock --json"]),

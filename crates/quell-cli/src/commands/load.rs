@@ -29,6 +29,9 @@ pub struct Arguments {
     /// 127.0.0.1 and the protocol's usual port]
     #[arg(long)]
     target: Option<String>,
+    /// The server, as --target has it
+    #[arg(value_name = "URL", conflicts_with = "target")]
+    url: Option<String>,
     /// What the server speaks [default: as the target's URL says, or memcached]
     #[arg(long, value_enum)]
     protocol: Option<ProtocolName>,
@@ -133,7 +136,7 @@ impl Arguments {
     /// Protocol, address and path.
     fn server(&self) -> Result<(Protocol, Target, String)> {
         let asked = self.protocol.map(Protocol::from);
-        let endpoint: Option<Endpoint> = self.target.as_deref().map(str::parse).transpose()?;
+        let endpoint: Option<Endpoint> = self.target.as_deref().or(self.url.as_deref()).map(str::parse).transpose()?;
         let said = endpoint.as_ref().and_then(|endpoint| endpoint.protocol);
         if let (Some(asked), Some(said)) = (asked, said)
             && asked != said

@@ -6,14 +6,17 @@ mod cells;
 mod check;
 mod completions;
 mod demo;
+mod disable;
 mod doctor;
 mod exec;
 mod gap;
 mod generate;
 mod help;
 mod load;
+mod managed;
 mod off;
 mod on;
+mod protect;
 mod recommend;
 mod restore;
 mod run;
@@ -23,6 +26,7 @@ mod status;
 mod top;
 mod vas;
 mod verify;
+mod version;
 mod why;
 
 use std::process::ExitCode;
@@ -39,6 +43,7 @@ pub enum Command {
     Check(check::Arguments),
     Completions(completions::Arguments),
     Demo(demo::Arguments),
+    Disable(disable::Arguments),
     Doctor(doctor::Arguments),
     Exec(exec::Arguments),
     Gap(gap::Arguments),
@@ -46,6 +51,7 @@ pub enum Command {
     Load(load::Arguments),
     Off(off::Arguments),
     On(on::Arguments),
+    Protect(protect::Arguments),
     Recommend(recommend::Arguments),
     Restore(restore::Arguments),
     Run(run::Arguments),
@@ -53,6 +59,8 @@ pub enum Command {
     Top(top::Arguments),
     Vas(vas::Arguments),
     Verify(verify::Arguments),
+    #[command(hide = true)]
+    Version(version::Arguments),
     Why(why::Arguments),
 }
 
@@ -66,6 +74,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Disable(arguments) => disable::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Gap(arguments) => gap::run(&arguments),
@@ -73,6 +82,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Load(arguments) => load::run(&arguments),
         Command::Off(arguments) => off::run(&arguments),
         Command::On(arguments) => on::run(&arguments),
+        Command::Protect(arguments) => protect::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
@@ -80,6 +90,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Vas(arguments) => vas::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
         Command::Why(arguments) => why::run(&arguments),
     }
 }

@@ -32,6 +32,9 @@ use quell_daemon::{Asked, run_agent};
 /// reads the configuration again. Agents with run directories of their own run side by side; no two manage one thread.
 #[derive(Args)]
 pub struct Arguments {
+    /// The configuration, as --config has it
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
     /// The configuration; its drop-ins stand in the directory of the same name with the ending .d
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     config: PathBuf,
@@ -58,6 +61,12 @@ pub struct Arguments {
     quiet: bool,
 }
 
+impl Arguments {
+    fn configuration(&self) -> &Path {
+        self.file.as_ref().unwrap_or(&self.config)
+    }
+}
+
 /// Runs the agent.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     log_to_stderr(arguments.quiet);
@@ -66,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         anyhow::bail!(WrongCommandLine(wrong.to_owned()));
     }
     let asked = if arguments.dry_run || arguments.shadow { Asked::Kernel } else { Asked::Files };
-    let examined = check::examine(&arguments.config, &start_of(arguments), asked)?;
+    let examined = check::examine(arguments.configuration(), &start_of(arguments), asked)?;
     for problem in &examined.problems.0 {
         eprintln!("{problem}");
     }
@@ -114,7 +123,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     let departed = directory.path().join("departed.json");
     let claim = directory.claim("agent")?;
     // As it stands in the files, for the workers.
-    let read = config::read_all(&arguments.config).0;
+    let read = config::read_all(arguments.configuration()).0;
     for failed in privileges::drop_others(&privileges::needed(&config)) {
         warn!("a privilege that is not needed could not be given up: {failed}");
     }
@@ -179,10 +188,10 @@ fn work(
 /// What stands in the files now, unless that is wrong. What has been examined at the start is not examined again: that walks
 /// over all processes.
 fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<(Config, Option<String>)> {
-    if config::read_all(&arguments.config).0 == *read {
+    if config::read_all(arguments.configuration()).0 == *read {
         return Ok((first.clone(), None));
     }
-    let examined = check::examine(&arguments.config, &start_of(arguments), Asked::Files)?;
+    let examined = check::examine(arguments.configuration(), &start_of(arguments), Asked::Files)?;
     if examined.problems.are_fatal() {
         error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
     }

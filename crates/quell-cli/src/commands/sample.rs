@@ -44,6 +44,7 @@ pub fn configured(name: &str) -> Configured {
         threads: Some(5),
         looks_for: vec![],
         why: None,
+        leased_by: None,
         left: vec![],
         overridden: None,
         remarks: vec![],

@@ -152,11 +152,11 @@ impl Scene {
         Ours::of(command)
     }
 
-    /// `quell exec` with this run directory, and a log as an agent's.
-    pub fn exec(&self, directory: &str, arguments: &[&str]) -> Ours {
+    /// `quell protect` with this run directory, and a log as an agent's.
+    pub fn protect(&self, directory: &str, arguments: &[&str]) -> Ours {
         let log = std::fs::File::create(self.path(&format!("{directory}.log"))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
-        command.arg("exec").args(arguments).env("QUELL_RUN_DIR", self.path(directory)).stderr(log);
+        command.arg("protect").args(arguments).env("QUELL_RUN_DIR", self.path(directory)).stderr(log);
         Ours::of(command)
     }
 

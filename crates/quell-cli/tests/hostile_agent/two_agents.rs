@@ -67,10 +67,10 @@ fn an_agent_and_commands_of_different_processes_run_side_by_side() {
     scene.configure("guard", &[("web", CRITICAL)]);
     let mut agent = scene.run(&[]);
     until("it is protected", || server.policy() == 1);
-    let mut exec = scene.exec("exec", &["--class", "be", "--pid", &batch.pid().to_string()]);
+    let mut exec = scene.protect("exec", &["--be", "--measure", "0", &batch.pid().to_string()]);
     until("the batch is managed", || batch.policy() == 5);
-    let mut refused = scene.exec("refused", &["--class", "be", "--pid", &server.pid().to_string()]);
-    assert_eq!(refused.0.wait().unwrap().code(), Some(125));
+    let mut refused = scene.protect("refused", &["--be", "--measure", "0", &server.pid().to_string()]);
+    assert_eq!(refused.0.wait().unwrap().code(), Some(1));
     let why = scene.log_of("refused");
     assert!(why.contains("as workload 'web'") && why.contains(&agent.pid().to_string()), "{why}");
     exec.signal(Signal::INT);

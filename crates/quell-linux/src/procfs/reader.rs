@@ -271,7 +271,7 @@ impl ProcFs {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(crate) fn process_of(&mut self, tid: i32) -> Result<Option<i32>, LinuxError> {
+    pub fn process_of(&mut self, tid: i32) -> Result<Option<i32>, LinuxError> {
         let Some(text) = self.read(&Name::new(format_args!("{tid}/status")), PROCESS_FILE)? else { return Ok(None) };
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
         Ok(line.and_then(|line| number(line.trim_ascii())).map(|pid| pid as i32))

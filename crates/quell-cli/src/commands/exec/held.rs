@@ -84,7 +84,7 @@ impl Ends {
         // SAFETY: plain system calls. The signals that Quell catches are as execve(2) would leave them: a Ctrl-C ends it.
         unsafe {
             libc::close(own_go);
-            for signal in super::subject::CAUGHT {
+            for signal in crate::commands::managed::CAUGHT {
                 libc::signal(signal, libc::SIG_DFL);
             }
             self.tell.write_all(&libc::getpid().to_ne_bytes())?;
@@ -96,7 +96,7 @@ impl Ends {
                 Err(rustix::io::Errno::INTR) => {}
                 // Quell has ended, or gives up: there is no one to report to.
                 // SAFETY: ends the process, which has executed nothing; destructors are the parent's.
-                _ => unsafe { libc::_exit(super::subject::FAILED.into()) },
+                _ => unsafe { libc::_exit(crate::commands::managed::FAILED.into()) },
             }
         }
     }

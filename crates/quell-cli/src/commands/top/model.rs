@@ -135,8 +135,15 @@ impl Model {
         match configured.find(|configured| configured.name == workload.name) {
             Some(configured) => format!("{} ({})", workload.name, cells::state(configured, self.status.now_ns)),
             None if self.is_overridden(workload) => format!("! {}", workload.name),
+            None if self.is_leased(workload) => format!("{} (leased)", workload.name),
             None => workload.name.clone(),
         }
+    }
+
+    /// Is it leased by a caller?
+    fn is_leased(&self, workload: &Workload) -> bool {
+        let mut leased = self.status.configured.iter().filter(|configured| configured.leased_by.is_some());
+        leased.any(|configured| configured.name == workload.name)
     }
 
     /// Did another program change what Quell set on it, or does its class go to and fro?

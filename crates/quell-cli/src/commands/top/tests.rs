@@ -100,6 +100,7 @@ fn a_workload_that_waits_is_listed_and_a_history_follows_the_looks() {
         threads: None,
         looks_for: vec!["systemd unit web.service".into()],
         why: None,
+        leased_by: None,
         left: Vec::new(),
         overridden: None,
         remarks: vec![],

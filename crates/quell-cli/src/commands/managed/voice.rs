@@ -1,4 +1,4 @@
-//! Messages of `quell exec` on standard error.
+//! Messages about what is managed, on standard error.
 
 use std::collections::BTreeSet;
 

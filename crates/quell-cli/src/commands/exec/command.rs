@@ -1,4 +1,4 @@
-//! The subject of `quell exec`: a command that it starts, or running processes.
+//! The command of `quell exec`: it is started, waited for, and what it leaves behind is reaped.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -8,41 +8,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use quell_agent::guardian::Worker;
-use quell_linux::procfs::ProcFs;
 use quell_model::Selector;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::held::Held;
+use crate::commands::managed::{CAUGHT, FAILED, LOOK, Subject, has_ended, name_of};
 
-/// Quell itself failed, as env(1) has it.
-pub const FAILED: u8 = 125;
 /// The command is there and cannot be executed.
 const CANNOT_EXECUTE: u8 = 126;
 /// There is no such command.
 const NOT_FOUND: u8 = 127;
 
-/// The signals that Quell catches while it manages something.
-pub const CAUGHT: [libc::c_int; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
-
 /// Processes that end a moment after the command are waited for without a word.
 const A_MOMENT: Duration = Duration::from_millis(300);
 
-/// The managed processes.
-pub enum Subject {
-    /// A command that Quell starts, and everything that it starts.
-    Command(Command),
-    /// Processes that run already, and continue afterwards.
-    Running(Vec<(i32, OwnedFd)>),
-}
-
 /// A command and its descendants: they are this process's, also those whose parents ended.
-pub struct Command {
+pub struct Started {
     name: String,
     held: Option<Held>,
     /// The outcome of its start, where that came before the loop.
@@ -51,9 +37,9 @@ pub struct Command {
     ended: Arc<AtomicBool>,
 }
 
-impl Subject {
+impl Started {
     /// A command, which is held until it is let go; else the exit status that says why there can be none.
-    pub fn command(command: &[String], worker: &Worker) -> Result<Result<Subject, u8>> {
+    pub fn new(command: &[String], worker: &Worker) -> Result<Result<Started, u8>> {
         if !exists(&command[0]) {
             return Ok(Err(not_found(&command[0])));
         }
@@ -73,75 +59,21 @@ impl Subject {
         };
         let (over, stop) = (Arc::clone(&ended), Arc::clone(worker.stop()));
         let body = move || forward(signals, &handle, &over, &stop);
-        thread::Builder::new().name("quell-signals".into()).spawn(body)?;
-        Ok(Ok(Subject::Command(Command { name: command[0].clone(), held: Some(held), begun: None, ended })))
-    }
-
-    /// Takes processes that run already; SIGINT, SIGTERM, SIGHUP and SIGQUIT end the work from now on.
-    pub fn running(pids: &[i32], worker: &Worker) -> Result<Subject> {
-        for signal in CAUGHT {
-            signal_hook::flag::register(signal, Arc::clone(worker.stop())).context("cannot catch signals")?;
-        }
-        let open = |&pid: &i32| {
-            let number = Pid::from_raw(pid).context("a process has a number above 0")?;
-            let handle =
-                pidfd_open(number, PidfdFlags::empty()).with_context(|| format!("cannot watch process {pid}"))?;
-            Ok((pid, handle))
-        };
-        Ok(Subject::Running(pids.iter().map(open).collect::<Result<_>>()?))
-    }
-
-    /// Selectors of its threads. Quell's own process selects what it starts and adopts; itself it never manages.
-    pub fn selectors(&self) -> Vec<Selector> {
-        match self {
-            Subject::Command(_) => vec![Selector::Pid(std::process::id().cast_signed())],
-            Subject::Running(processes) => processes.iter().map(|(pid, _)| Selector::Pid(*pid)).collect(),
-        }
-    }
-
-    /// The process that is held until it is let go.
-    pub fn held(&self) -> Option<Pid> {
-        match self {
-            Subject::Command(command) => command.held.as_ref().map(|held| held.pid),
-            Subject::Running(_) => None,
-        }
-    }
-
-    /// Lets a command execute its program, and waits for the end of it all, or until the work has to stop before; returns
-    /// Quell's exit status. `say` gets what is worth saying.
-    pub fn wait(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
-        match self {
-            Subject::Command(command) => command.run(worker, say),
-            Subject::Running(processes) => {
-                for (_, handle) in processes {
-                    if !until_end(handle, worker)? {
-                        break;
-                    }
-                }
-                Ok(0)
-            }
-        }
-    }
-
-    /// Lets a command execute its program now, and not when the policy is in force: a policy may pause best-effort work, which
-    /// would then never begin.
-    pub fn begin(&mut self) {
-        if let Subject::Command(command) = self {
-            command.begin();
-        }
-    }
-
-    /// It could not be managed: a command that was to be started for that executes nothing.
-    pub fn give_up(&mut self) {
-        if let Subject::Command(Command { held, .. }) = self
-            && let Some(held) = held.take()
-        {
-            held.end();
-        }
+        thread::Builder::new().name("quell-signals".into()).spawn(body).context("cannot start a thread")?;
+        Ok(Ok(Started { name: command[0].clone(), held: Some(held), begun: None, ended }))
     }
 }
 
-impl Command {
+impl Subject for Started {
+    /// Quell's own process selects what it starts and adopts; itself it never manages.
+    fn selectors(&self) -> Vec<Selector> {
+        vec![Selector::Pid(std::process::id().cast_signed())]
+    }
+
+    fn held(&self) -> Option<Pid> {
+        self.held.as_ref().map(|held| held.pid)
+    }
+
     /// Lets it execute its program, once.
     fn begin(&mut self) {
         if let Some(held) = self.held.take() {
@@ -149,7 +81,14 @@ impl Command {
         }
     }
 
-    fn run(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
+    fn give_up(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.end();
+        }
+    }
+
+    /// Waits for the end of it all, or until the work has to stop before.
+    fn wait(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
         self.begin();
         let Some(begun) = self.begun.take() else { return Ok(FAILED) };
         let pid = match begun {
@@ -167,7 +106,7 @@ impl Command {
         let (mut status, mut ended_at, mut said) = (None, None, false);
         while !worker.stop().load(Ordering::Acquire) {
             match handle.as_ref().filter(|_| status.is_none()) {
-                Some(handle) => _ = looks_ended(handle)?,
+                Some(handle) => _ = has_ended(handle)?,
                 None => thread::sleep(LOOK),
             }
             let any_left = reap(pid, &mut status)?;
@@ -193,9 +132,6 @@ impl Command {
         Ok(status.unwrap_or(FAILED))
     }
 }
-
-/// Interval of looking for children that ended.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Reaps the children that ended, and notes the command's own exit status; are there others?
 fn reap(command: Pid, status: &mut Option<u8>) -> Result<bool> {
@@ -238,26 +174,6 @@ fn not_found(command: &str) -> u8 {
     NOT_FOUND
 }
 
-/// Waits for a process's end; false if the work has to stop before.
-fn until_end(handle: &OwnedFd, worker: &Worker) -> Result<bool> {
-    while !worker.stop().load(Ordering::Acquire) {
-        if looks_ended(handle)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Waits for a moment, or for a process's end.
-fn looks_ended(handle: &OwnedFd) -> Result<bool> {
-    let patience = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
-    match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&patience)) {
-        Ok(0) | Err(Errno::INTR) => Ok(false),
-        Ok(_) => Ok(true),
-        Err(error) => Err(error).context("cannot wait for a process"),
-    }
-}
-
 /// Hands signals on to the command; the terminal sends it SIGINT and SIGQUIT by itself. Once it has ended, a signal ends the
 /// work.
 fn forward(mut signals: Signals, command: &OwnedFd, ended: &AtomicBool, stop: &AtomicBool) {
@@ -278,37 +194,4 @@ fn forward(mut signals: Signals, command: &OwnedFd, ended: &AtomicBool, stop: &A
 fn exit_status(status: WaitStatus) -> u8 {
     let code = status.exit_status().unwrap_or_else(|| 128 + status.terminating_signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(FAILED)
-}
-
-/// Can this process be managed as one that runs already?
-pub fn check(pid: i32) -> Result<()> {
-    let mut proc = ProcFs::open(Path::new("/proc"))?;
-    let mut own = std::process::id().cast_signed();
-    while let Some(stat) = proc.stat(own, own)? {
-        if own == pid {
-            bail!("process {pid} is Quell itself or started it: manage another one");
-        }
-        if stat.parent <= 0 {
-            break;
-        }
-        own = stat.parent;
-    }
-    let Some(stat) = proc.stat(pid, pid)? else {
-        bail!("no process {pid} runs; see pgrep -a NAME");
-    };
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")).map_or("", str::trim);
-    if !process.is_empty() && process != pid.to_string() {
-        bail!("{pid} is a thread of process {process}: give --pid {process}");
-    }
-    if stat.is_kernels {
-        bail!("process {pid} is a thread of the kernel: leave it alone");
-    }
-    Ok(())
-}
-
-/// A process's name, as ps(1) shows it.
-pub fn name_of(pid: i32) -> String {
-    let name = quell_linux::comm(std::path::Path::new(&format!("/proc/{pid}/comm")));
-    if name.is_empty() { format!("process {pid}") } else { name }
 }

@@ -1,0 +1,5 @@
+//! Workloads that end with a process: leased from an agent, or managed by a command without one.
+
+mod alone;
+mod leased;
+mod scene;
