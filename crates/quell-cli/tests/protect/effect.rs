@@ -8,7 +8,8 @@ use rustix::process::Signal;
 /// Spins on all CPUs, twice over.
 fn spinners(scene: &Scene) -> Ours {
     let threads = 2 * std::thread::available_parallelism().unwrap().get();
-    let mut command = scene.quell("load", &["antagonist", "cpu", "--threads", &threads.to_string(), "--duration", "120s"]);
+    let mut command =
+        scene.quell("load", &["antagonist", "cpu", "--threads", &threads.to_string(), "--duration", "120s"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Ours::of(command)
 }

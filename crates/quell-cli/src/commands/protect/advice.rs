@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use quell_linux::{HostOptions, LinuxHost, Roots};
-use quell_model::{Capabilities, CpuCount, Host as _, Policy as _, foreign};
+use quell_model::{Capabilities, CpuCount, Host as _, foreign};
 use quell_policy::AnyPolicy;
 use quell_policy::guard::GuardConfig;
 use quell_policy::recommend::{Answer, MachineFacts, OwnScheduler, WorkloadFacts, recommend};
@@ -35,7 +35,7 @@ impl Here {
     pub fn look(alone: bool, asked: Option<&str>, subject: &Subject) -> Result<Here> {
         let host = LinuxHost::new(Roots::default(), HostOptions { dry_run: !alone, ..HostOptions::default() })?;
         let has = host.capabilities();
-        let cpus = host.topology().online().len() as u32;
+        let cpus = host.cpus().1.len() as u32;
         let of = |policy: &quell_model::Description| -> Capabilities {
             quell_daemon::capabilities(&has, policy.grants, None)
         };

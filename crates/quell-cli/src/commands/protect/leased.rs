@@ -74,7 +74,9 @@ pub fn run(agent: &Client, course: &Course<'_>, set: &[String], follows: bool, s
         let Some(leasing) = leasing.as_mut() else { return false };
         match agent.watch(leasing, NOTICED) {
             Ok(Standing::Stands) => {}
-            Ok(Standing::Lost) => eprintln!("quell: {}: the agent's worker has ended; it is asked again", course.workload.name),
+            Ok(Standing::Lost) => {
+                eprintln!("quell: {}: the agent's worker has ended; it is asked again", course.workload.name)
+            }
             Ok(Standing::Again) => eprintln!("quell: {}: the agent protects it again", course.workload.name),
             Err(error) => refused = Some(error),
         }
