@@ -17,6 +17,7 @@ pub mod none;
 mod page;
 mod parameter;
 pub mod parties;
+pub mod recommend;
 mod registry;
 pub mod rkube;
 pub mod sdc;

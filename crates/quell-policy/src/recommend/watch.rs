@@ -1,0 +1,187 @@
+//! Facts from looking at threads' times: the longest run without a pause, what they waited, how fast their load moves.
+
+use std::collections::BTreeMap;
+
+use quell_model::{CpuCount, Nanos, ThreadId};
+use serde::Serialize;
+
+use super::facts::WorkloadFacts;
+
+/// A thread that ran or waited for a CPU for this share of the time between two looks made no pause.
+const NO_PAUSE: f64 = 0.9;
+
+/// A workload that waits for less than this share of what it asks for is not disturbed.
+const UNDISTURBED: f64 = 0.01;
+
+/// What moves by less than this share of the mean demand is noise of arrivals.
+const MOVES: f64 = 0.25;
+
+/// Looks further apart say nothing of milliseconds.
+const CLOSE: Nanos = Nanos::from_millis(20);
+
+/// Fewer looks say nothing of how the load moves.
+const LEAST_LOOKS: usize = 20;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    run_time: Nanos,
+    run_delay: Nanos,
+    streak: Nanos,
+    look: u64,
+}
+
+/// Watches the threads of a workload.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    threads: BTreeMap<ThreadId, Thread>,
+    looked_at: Option<Nanos>,
+    looks: u64,
+    /// CPUs that were asked for between two looks.
+    asked: Vec<f64>,
+    ran: Nanos,
+    waited: Nanos,
+    watched: Nanos,
+    longest_run: Nanos,
+}
+
+/// What the looks found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Looks {
+    /// For how long.
+    pub watched: Nanos,
+    /// CPU time that its threads used.
+    pub ran: Nanos,
+    /// Time that they waited for a CPU.
+    pub waited: Nanos,
+    /// The longest run of a thread without a pause, as far as looks can say.
+    pub longest_run: Nanos,
+    /// CPUs that they asked for, on average: ran and waited.
+    pub asked: f64,
+    /// By how many CPUs that moves from one look to the next (root mean square); none of few or distant looks.
+    pub swing: Option<f64>,
+}
+
+impl Watch {
+    /// Looks at the threads, each with the times that the kernel has counted of it.
+    pub fn look(&mut self, now: Nanos, threads: impl IntoIterator<Item = (ThreadId, Nanos, Nanos)>) {
+        let elapsed = self.looked_at.map(|before| now - before);
+        if elapsed == Some(Nanos::ZERO) {
+            return;
+        }
+        self.looks += 1;
+        let mut wanted_by_all = Nanos::ZERO;
+        for (id, run_time, run_delay) in threads {
+            let known = self.threads.get(&id).copied();
+            let before = known.unwrap_or(Thread { run_time, run_delay, ..Thread::default() });
+            let (ran, waited) = (run_time - before.run_time, run_delay - before.run_delay);
+            let wanted = ran + waited;
+            let no_pause = elapsed.is_some_and(|elapsed| wanted >= elapsed.scaled(NO_PAUSE));
+            let streak = if no_pause { before.streak + ran } else { Nanos::ZERO };
+            self.longest_run = self.longest_run.max(streak);
+            self.ran = self.ran + ran;
+            self.waited = self.waited + waited;
+            wanted_by_all = wanted_by_all + wanted;
+            self.threads.insert(id, Thread { run_time, run_delay, streak, look: self.looks });
+        }
+        let look = self.looks;
+        self.threads.retain(|_, thread| thread.look == look);
+        if let Some(elapsed) = elapsed {
+            self.watched = self.watched + elapsed;
+            self.asked.push(wanted_by_all.0 as f64 / elapsed.0 as f64);
+        }
+        self.looked_at = Some(now);
+    }
+
+    /// What the looks have found; none before the second look.
+    #[must_use]
+    pub fn found(&self) -> Option<Looks> {
+        if self.watched == Nanos::ZERO {
+            return None;
+        }
+        let steps = || self.asked.windows(2).map(|pair| pair[1] - pair[0]);
+        let squares: f64 = steps().map(|step| step * step).sum();
+        let count = self.asked.len().saturating_sub(1);
+        let are_close = self.asked.len() >= LEAST_LOOKS && self.watched.0 <= CLOSE.0 * self.asked.len() as u64;
+        let swing = are_close.then(|| libm::sqrt(squares / count as f64));
+        let asked = (self.ran + self.waited).0 as f64 / self.watched.0 as f64;
+        let Watch { watched, ran, waited, longest_run, .. } = *self;
+        Some(Looks { watched, ran, waited, longest_run, asked, swing })
+    }
+}
+
+impl Looks {
+    /// Writes what they say into a workload's facts. A workload that did nothing says nothing.
+    pub fn write_into(&self, facts: &mut WorkloadFacts) {
+        let asked = self.ran + self.waited;
+        if asked == Nanos::ZERO {
+            return;
+        }
+        facts.disturbed = Some(self.waited >= asked.scaled(UNDISTURBED));
+        facts.longest_run = Some(self.longest_run);
+        facts.cpus = facts.cpus.or(Some(CpuCount((self.asked * 1000.0) as u32)));
+        facts.moves = self.swing.map(|swing| swing > f64::max(1.0, self.asked * MOVES));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::Class;
+
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    /// Looks every 10 ms at threads whose run and waiting times between two looks are given.
+    fn found(of: &[&[(u64, u64)]]) -> Looks {
+        let mut watch = Watch::default();
+        let mut totals = vec![(Nanos::ZERO, Nanos::ZERO); of[0].len()];
+        let list = |totals: &[(Nanos, Nanos)]| -> Vec<(ThreadId, Nanos, Nanos)> {
+            let id = |tid: usize| ThreadId { tid: tid as i32, ..ThreadId::default() };
+            totals.iter().enumerate().map(|(tid, (ran, waited))| (id(tid), *ran, *waited)).collect()
+        };
+        watch.look(MS(1000), list(&totals));
+        for (at, look) in of.iter().enumerate() {
+            for (total, (ran, waited)) in totals.iter_mut().zip(*look) {
+                *total = (total.0 + MS(*ran), total.1 + MS(*waited));
+            }
+            watch.look(MS(1010 + 10 * at as u64), list(&totals));
+        }
+        watch.found().unwrap()
+    }
+
+    fn facts(of: &[&[(u64, u64)]]) -> WorkloadFacts {
+        let mut facts = WorkloadFacts::unknown("x", "", Class::LatencyCritical);
+        found(of).write_into(&mut facts);
+        facts
+    }
+
+    #[test]
+    fn the_longest_run_counts_run_time_and_ends_at_a_pause() {
+        let busy: &[(u64, u64)] = &[(5, 5)];
+        let looks = found(&[&[(10, 0)], busy, busy, &[(8, 0)], &[(10, 0)]]);
+        assert_eq!((looks.longest_run, looks.waited), (MS(20), MS(10)));
+    }
+
+    #[test]
+    fn what_does_not_wait_is_not_disturbed_and_what_does_nothing_says_nothing() {
+        let always = |times: (u64, u64)| facts(&[&[times][..]; 3]).disturbed;
+        assert_eq!([always((5, 0)), always((5, 1)), always((0, 0))], [Some(false), Some(true), None]);
+    }
+
+    #[test]
+    fn a_load_moves_if_more_than_a_cpu_comes_and_goes_between_looks() {
+        let (all, none): (&[(u64, u64)], &[(u64, u64)]) = (&[(10, 0); 4], &[(0, 0); 4]);
+        let bursts: Vec<&[(u64, u64)]> = (0..40).map(|at| if at % 4 == 0 { all } else { none }).collect();
+        assert_eq!(facts(&bursts).moves, Some(true));
+        let ramp: Vec<&[(u64, u64)]> = (0..40).map(|at| if at < 20 { none } else { all }).collect();
+        assert_eq!(facts(&ramp).moves, Some(false), "once in 400 ms is no movement within milliseconds");
+        let one: Vec<&[(u64, u64)]> =
+            (0..40).map(|at| if at % 2 == 0 { &[(10u64, 0u64)][..] } else { &[(0, 0)] }).collect();
+        assert_eq!(
+            facts(&one).moves,
+            Some(false),
+            "one thread is one CPU at most, which nothing else could use better"
+        );
+        assert_eq!(facts(&bursts[..8]).moves, None);
+    }
+}
