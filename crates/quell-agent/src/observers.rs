@@ -91,6 +91,11 @@ impl Observers {
         self.calls.iter().flat_map(Calls::drain).collect()
     }
 
+    /// The requests to the loop go there, and are answered there.
+    pub fn take_calls(&mut self) -> Option<Calls> {
+        self.calls.take()
+    }
+
     /// Ends the record, for this reason: there is one stack in it.
     pub fn end_record(&mut self, why: &str) {
         if self.recorder.take().is_some() {

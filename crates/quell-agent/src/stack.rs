@@ -43,6 +43,25 @@ pub trait Witness {
     fn turned(&mut self, view: &View, layers: &[Layer]);
 }
 
+impl<A: Witness, B: Witness> Witness for (A, B) {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        self.0.turned(view, layers);
+        self.1.turned(view, layers);
+    }
+}
+
+impl<W: Witness + ?Sized> Witness for &mut W {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        (**self).turned(view, layers);
+    }
+}
+
+impl<W: Witness> Witness for Option<W> {
+    fn turned(&mut self, view: &View, layers: &[Layer]) {
+        self.iter_mut().for_each(|witness| witness.turned(view, layers));
+    }
+}
+
 impl Witness for () {
     fn turned(&mut self, _: &View, _: &[Layer]) {}
 }

@@ -35,12 +35,12 @@ pub struct Leasing {
     lost: Option<Instant>,
 }
 
-/// Where a leased workload stands.
+/// What became of a leased workload since the last look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is managed.
+    /// Nothing: it is managed, or is still being asked for.
     Stands,
-    /// The agent's worker has ended, and everything was put back; it is asked for again.
+    /// The agent's worker has ended, and everything was put back; it is asked for again from now on.
     Lost,
     /// The agent manages it again.
     Again,
@@ -103,7 +103,7 @@ impl Client {
                 Ok(Standing::Again)
             }
             Err(error) if error.is_no_answer() && leasing.lost.is_none_or(|lost| lost.elapsed() < ASKED_AGAIN) => {
-                Ok(Standing::Lost)
+                Ok(Standing::Stands)
             }
             Err(error) => Err(error),
         }

@@ -53,7 +53,7 @@ mod worker;
 
 pub use leftover::{Leftover, leftovers};
 pub use restore::{Report, Site, put_back, put_back_journal};
-pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE};
+pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE, commands_in};
 pub use store::Store;
 pub use supervise::{Ending, News, Options, REFUSED, START_AGAIN, supervise};
 pub use worker::Worker;

@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::AgentError;
+use crate::api::socket;
 use crate::lock::{self, Holder};
 
+/// The agent's name.
+const AGENT: &str = "agent";
+/// Its socket.
+const SOCKET: &str = "api.sock";
 /// The environment variable that names another run directory.
 pub const VARIABLE: &str = "QUELL_RUN_DIR";
 /// The run directory unless another one is named.
@@ -217,6 +222,29 @@ impl RunDir {
     }
 }
 
+/// The socket in a run directory at which the Quell that claimed this name answers: the agent at `api.sock`, a command at one of
+/// its name.
+#[must_use]
+pub fn socket_of(directory: &Path, name: &str) -> PathBuf {
+    directory.join(if name == AGENT { SOCKET.to_owned() } else { format!("{name}.sock") })
+}
+
+/// The sockets in a run directory of commands that manage by themselves, and answer; those of killed ones are removed if this user
+/// may do that. In the order of their names.
+#[must_use]
+pub fn commands_in(directory: &Path) -> Vec<(String, PathBuf)> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut found: Vec<(String, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?.strip_suffix(".sock")?.to_owned();
+            (name.starts_with("exec-") && matches!(socket::remove_dead(&path), Ok(false))).then_some((name, path))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
 fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -252,10 +280,18 @@ impl Claim {
         }
     }
 
+    /// The socket at which its holder answers.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        socket_of(&self.directory.path, &self.name)
+    }
+
     /// Takes the claim's files away: there is nothing left to put back.
     pub fn clear(&self) {
         let _ = fs::remove_file(self.journal());
-        if self.name != "agent" {
+        if self.name != AGENT {
+            // A worker that was killed leaves it behind; another program's file stays.
+            let _ = socket::remove_dead(&self.socket());
             let _ = fs::remove_file(self.directory.lock_of(&self.name));
         }
     }
@@ -296,6 +332,25 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
             fs::remove_file(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn commands_that_answer_are_found_and_the_sockets_of_killed_ones_go() {
+        use std::os::unix::net::UnixListener;
+        let directory = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(directory.path().join("quell")).unwrap();
+        let claims = ["agent", "exec-1", "exec-2"].map(|name| run_dir.claim(name).unwrap());
+        let mut listeners: Vec<_> = claims.iter().map(|claim| UnixListener::bind(claim.socket()).unwrap()).collect();
+        fs::write(run_dir.path().join("exec-3.sock"), "no socket").unwrap();
+        let found =
+            |run_dir: &RunDir| commands_in(run_dir.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(found(&run_dir), ["exec-1", "exec-2"]);
+        drop(listeners.remove(1));
+        assert_eq!(found(&run_dir), ["exec-2"]);
+        assert!(!claims[1].socket().exists() && run_dir.path().join("exec-3.sock").exists());
+        drop(listeners.remove(1));
+        claims[2].clear();
+        assert!(!claims[2].socket().exists(), "a claim that is cleared leaves no socket of a killed worker");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Others {
             tracing::debug!(%error, "other Quells could not be looked at");
         }
         let other = self.others.iter().find(|other| other.has(thread))?;
-        let socket = other.left.is_none().then(|| other.run_dir.join("api.sock"));
+        let socket = other.left.is_none().then(|| other.socket());
         Some(Owner { by: other.words(), socket })
     }
 
@@ -102,6 +102,12 @@ impl Others {
 }
 
 impl Other {
+    /// Where it answers: the agent, or a command by its name.
+    fn socket(&self) -> PathBuf {
+        let file = if self.name == "agent" { "api.sock".to_owned() } else { format!("{}.sock", self.name) };
+        self.run_dir.join(file)
+    }
+
     /// `None`: it does not live, and left nothing to put back.
     fn read(path: &Path, own: &Path) -> Option<Other> {
         let file = lock::open(path).ok()?;

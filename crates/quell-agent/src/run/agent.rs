@@ -8,7 +8,7 @@ use quell_model::{Host, Knob, Nanos, Policy, SchedClass, View, Wake};
 use quell_thread::clock::now;
 use tokio::sync::oneshot;
 
-use super::check::check;
+use super::check::check_in;
 use super::extras::{Extras, Outcome, api_config};
 use super::leases::Leases;
 use super::log::{log, tell_leases};
@@ -276,7 +276,8 @@ impl Agent {
             let config = if kernels { config.on_the_kernels_scheduler() } else { config };
             let topology = self.host.topology();
             let checked = self.leases.over(&config).and_then(|all| {
-                let checked = check(&all, Problems::default(), &topology, &self.host.capabilities());
+                let checked =
+                    check_in(self.host.roots(), &all, Problems::default(), &topology, &self.host.capabilities());
                 checked.map(|(problems, _)| (problems, all)).map_err(|error| error.to_string())
             });
             let (problems, all) = checked.unwrap_or_else(|why| {

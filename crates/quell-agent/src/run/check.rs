@@ -23,9 +23,19 @@ pub fn check(
     topology: &Arc<Topology>,
     capabilities: &Capabilities,
 ) -> Result<(Problems, Survey), AgentError> {
+    check_in(&Roots::default(), config, before, topology, capabilities)
+}
+
+/// As [`check`], on the machine of these pseudo-filesystems.
+pub(super) fn check_in(
+    roots: &Roots,
+    config: &Config,
+    before: Problems,
+    topology: &Arc<Topology>,
+    capabilities: &Capabilities,
+) -> Result<(Problems, Survey), AgentError> {
     let workloads: Vec<_> = config.workloads.iter().map(|member| &member.workload).collect();
-    let roots = Roots::default();
-    let survey = survey(&roots, &workloads).map_err(host_failed)?;
+    let survey = survey(roots, &workloads).map_err(host_failed)?;
     let mut seen = Seen { workloads: &workloads, survey: &survey };
     let mut users_of = |selector: &Selector| {
         let matched = seen_of(&workloads, &survey, selector).and_then(|found| found.as_ref().ok());
@@ -40,12 +50,12 @@ pub fn check(
         config::selector::forbid_disguises(config, &mut users_of, &mut problems);
     }
     let options = host_options(config, &Extras::default());
-    let mut obstacle = |workload: &Workload| limit_obstacle(&roots, &options, workload);
+    let mut obstacle = |workload: &Workload| limit_obstacle(roots, &options, workload);
     if was_understood {
         config::unused::warn(config, Some(capabilities), &mut obstacle, &mut problems);
         for member in &config.workloads {
             let workload = &member.workload;
-            let Some(allowance) = quell_linux::allowance(&roots, &options, workload) else { continue };
+            let Some(allowance) = quell_linux::allowance(roots, &options, workload) else { continue };
             let line = too_little(workload, &allowance).unwrap_or_else(|| allowed(&allowance));
             problems.warning(&member.place, format!("workload '{}': {line}", workload.name));
         }

@@ -1,6 +1,7 @@
 //! What the agent is asked to do while it runs.
 
-use quell_model::{Host, Nanos, View};
+use quell_linux::LinuxHost;
+use quell_model::{Host, Nanos, View, WorkloadId};
 use quell_policy::AnyPolicy;
 
 use super::agent::Agent;
@@ -102,35 +103,39 @@ impl Agent {
 
     /// Reads everything back.
     fn verify(&mut self) -> Verified {
-        let name = |config: &crate::config::Config, at: usize| config.workloads[at].workload.name.clone();
-        let ids = self.membership.ids(&self.config);
-        let mut verified = Verified { workloads: 0, threads: 0, differences: Vec::new() };
         if let Some(off) = self.switch.told() {
-            verified.differences.push(format!("switched off by {}: nothing is set; `quell on`", off.by.join(", ")));
-            return verified;
+            let line = format!("switched off by {}: nothing is set; `quell on`", off.by.join(", "));
+            return Verified { workloads: 0, threads: 0, differences: vec![line] };
         }
-        for (at, id) in ids.iter().enumerate().filter_map(|(at, id)| Some((at, (*id)?))) {
-            verified.workloads += 1;
-            verified.threads += self.host.thread_count(id) as u64;
-            if let Some(quell_linux::LimitState::NotKept(why)) = self.host.limit_state(id) {
-                verified.differences.push(format!("{}: its limit is not kept: {why}", name(&self.config, at)));
-            }
-        }
-        for difference in self.host.differences() {
-            let at = difference.workload.and_then(|workload| ids.iter().position(|id| *id == Some(workload)));
-            let of = at.map_or_else(|| "the machine".to_owned(), |at| name(&self.config, at));
-            let (place, found, wanted) = (&difference.place, &difference.found, &difference.wanted);
-            verified.differences.push(format!("{of}: {place}: {found} instead of {wanted}"));
-        }
-        for touched in self.host.touched_of_the_machine() {
-            let Ok(Some(found)) = self.host.standing(&touched.place) else { continue };
-            if !crate::journal::replay::same(&found, &touched.last) {
-                verified
-                    .differences
-                    .push(format!("the machine: {}: {found} instead of {}", touched.place, touched.last));
-            }
-        }
+        let names = self.config.workloads.iter().map(|member| member.workload.name.clone());
+        let ids = self.membership.ids(&self.config);
+        let attached: Vec<_> = names.zip(ids).filter_map(|(name, id)| Some((id?, name))).collect();
+        let mut verified = verified(&mut self.host, &attached);
         verified.differences.extend(self.membership.troubles());
         verified
     }
+}
+
+/// Reads everything back that was set on these workloads, and on the machine.
+pub(crate) fn verified(host: &mut LinuxHost, workloads: &[(WorkloadId, String)]) -> Verified {
+    let mut verified = Verified { workloads: workloads.len() as u64, threads: 0, differences: Vec::new() };
+    for (id, name) in workloads {
+        verified.threads += host.thread_count(*id) as u64;
+        if let Some(quell_linux::LimitState::NotKept(why)) = host.limit_state(*id) {
+            verified.differences.push(format!("{name}: its limit is not kept: {why}"));
+        }
+    }
+    for difference in host.differences() {
+        let of = workloads.iter().find(|(id, _)| Some(*id) == difference.workload);
+        let of = of.map_or("the machine", |(_, name)| name);
+        let (place, found, wanted) = (&difference.place, &difference.found, &difference.wanted);
+        verified.differences.push(format!("{of}: {place}: {found} instead of {wanted}"));
+    }
+    for touched in host.touched_of_the_machine() {
+        let Ok(Some(found)) = host.standing(&touched.place) else { continue };
+        if !crate::journal::replay::same(&found, &touched.last) {
+            verified.differences.push(format!("the machine: {}: {found} instead of {}", touched.place, touched.last));
+        }
+    }
+    verified
 }

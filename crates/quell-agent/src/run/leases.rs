@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quell_model::{CpuCount, Event, Host as _, Part, Policy as _, Target, Verdict, WorkloadId};
 
 use super::agent::Agent;
-use super::check::check;
+use super::check::check_in;
 use crate::api::control::Answer;
 use crate::config::whole::whole_machine;
 use crate::config::{self, AllMatch, Config, Leased, Problems};
@@ -94,7 +94,7 @@ impl Agent {
         let config = self.config.with_leased(&leased).map_err(|why| refusal(&why))?;
         self.fits(&config, &leased)?;
         let (topology, capabilities) = (self.host.topology(), self.host.capabilities());
-        let (problems, _) = check(&config, Problems::default(), &topology, &capabilities)
+        let (problems, _) = check_in(self.host.roots(), &config, Problems::default(), &topology, &capabilities)
             .map_err(|error| refusal(&error.to_string()))?;
         no_error(&problems, &leased)?;
         self.leases.held.insert(number, leased);

@@ -4,10 +4,11 @@
 //! [`membership`] attaches the configured workloads as
 //! they start and end; [`vigil`] detects other programs that set the same values, [`overridden`] sums up what they changed
 //! (pure), and [`rivals`] decides when Quell backs off (pure); [`shadow`] and [`dry`] are the two modes that change nothing. [`privileges`] drops the privileges
-//! that are not needed; `control` carries out what it is asked to do, `leases` what was asked for while its caller is connected, and [`switch`] is whether it is off;
+//! that are not needed; [`alone`] is the API of a command without an agent; `control` carries out what it is asked to do, `leases` what was asked for while its caller is connected, and [`switch`] is whether it is off;
 //! [`degraded`] is what follows when Quell's scheduler ended (pure).
 
 pub mod agent;
+pub mod alone;
 pub mod check;
 mod control;
 pub mod degraded;
@@ -27,6 +28,7 @@ pub mod vigil;
 mod warnings;
 
 pub use agent::Agent;
+pub use alone::{Alone, Answers};
 pub use degraded::{Degraded, Ends, Loading};
 pub use dry::PrintedJournal;
 pub use extras::{Extras, Outcome};

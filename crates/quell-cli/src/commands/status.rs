@@ -5,24 +5,26 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use quell_agent::AgentError;
 use quell_agent::api::wire::{Configured, Cpu, CpuState, Status, Workload};
 use quell_report::human;
 use quell_report::screen::{Mark, Screen};
 use quell_report::table::{Cell, marked, table};
 
-use super::agent_socket::AgentSocket;
+use super::agent_socket::{AgentSocket, Command};
 use quell_command::output;
 
 use super::cells;
 
 /// Show what the running agent does: policies, workloads, CPUs.
 ///
-/// `quell top` shows the same, live; `quell why WORKLOAD` the last decisions.
+/// `quell top` shows the same, live; `quell why WORKLOAD` the last decisions. Commands that manage a workload without an agent
+/// (`quell exec`) are shown, too: a single one as an agent is, others in a line each.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     agent: AgentSocket,
-    /// Print the whole status as JSON (`GET /v1/status`)
+    /// Print the whole status as JSON (`GET /v1/status`), a line for the agent and one for each command without one
     #[arg(long)]
     json: bool,
     /// Say each limit of this host, too
@@ -34,16 +36,43 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let leftovers = arguments.agent.leftovers();
     let status = arguments.agent.client()?.get::<Status>("/v1/status");
+    // One that has ended meanwhile is none.
+    let get = |command: Command| Some((command.client.get::<Status>("/v1/status").ok()?, command));
+    let mut commands: Vec<(Status, Command)> = arguments.agent.commands().into_iter().filter_map(get).collect();
     for left in &leftovers {
         eprintln!("quell: {left}");
     }
-    let status = status?;
+    let status = match status {
+        Err(AgentError::NoAgent { .. }) if commands.len() == 1 => commands.pop().map(|(status, _)| status),
+        Err(AgentError::NoAgent { .. }) if !commands.is_empty() => None,
+        answer => Some(answer?),
+    };
     if arguments.json {
-        output::json_line(&status)?;
-    } else {
-        write!(io::stdout(), "{}", text(&status, arguments.limits, &Screen::here()))?;
+        let all = status.iter().chain(commands.iter().map(|(status, _)| status));
+        all.into_iter().try_for_each(output::json_line)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let screen = Screen::here();
+    let whole = status.iter().map(|status| text(status, arguments.limits, &screen));
+    let lines = commands.iter().map(|(status, command)| screen.wrap(&command_line(status, command)) + "\n");
+    write!(io::stdout(), "{}", whole.chain(lines).collect::<String>())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a command manages without an agent, in a line.
+fn command_line(status: &Status, command: &Command) -> String {
+    let of = |workload: &Workload| {
+        let state = status.configured.iter().find(|configured| configured.name == workload.name);
+        let state = state.map_or("attached".to_owned(), |configured| cells::state(configured, status.now_ns));
+        let (class, policies) = (cells::class(workload.class), workload.policies.join(", "));
+        let set = Some(cells::knobs(workload))
+            .filter(|knobs| !knobs.is_empty())
+            .map_or(String::new(), |it| format!(": {it}"));
+        format!("{} ({class}) under {policies}, {state}{set}", workload.name)
+    };
+    let workloads: Vec<String> = status.workloads.iter().map(of).collect();
+    let (name, socket) = (&command.name, command.socket.display());
+    format!("{name}, without an agent: {}; `quell status --socket {socket}`", workloads.join("; "))
 }
 
 /// The status for people.

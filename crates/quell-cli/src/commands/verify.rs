@@ -8,7 +8,7 @@ use clap::Args;
 use quell_agent::AgentError;
 use quell_agent::api::wire::Verified;
 
-use super::agent_socket::AgentSocket;
+use super::agent_socket::{AgentSocket, Command};
 use quell_command::output;
 
 use super::cells;
@@ -24,26 +24,34 @@ const NO_AGENT: u8 = 3;
 pub struct Arguments {
     #[command(flatten)]
     agent: AgentSocket,
-    /// Print the answer as JSON (`GET /v1/verify`)
+    /// Print the answer as JSON (`GET /v1/verify`), a line for the agent and one for each command without one
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let verified = match arguments.agent.client()?.verify() {
-        Err(error @ AgentError::NoAgent { .. }) => {
+    let agent = arguments.agent.client()?.verify();
+    // One that has ended meanwhile is none.
+    let ask = |command: Command| Some((format!("{}: ", command.name), command.client.verify().ok()?));
+    let commands: Vec<(String, Verified)> = arguments.agent.commands().into_iter().filter_map(ask).collect();
+    let all = match agent {
+        Err(error @ AgentError::NoAgent { .. }) if commands.is_empty() => {
             eprintln!("quell: {error}");
             return Ok(ExitCode::from(NO_AGENT));
         }
-        answer => answer?,
+        Err(AgentError::NoAgent { .. }) => commands,
+        answer => std::iter::once((String::new(), answer?)).chain(commands).collect(),
     };
-    if arguments.json {
-        output::json_line(&verified)?;
-    } else {
-        write!(io::stdout(), "{}", text(&verified))?;
+    for (of, verified) in &all {
+        if arguments.json {
+            output::json_line(verified)?;
+        } else {
+            text(verified).lines().try_for_each(|line| writeln!(io::stdout(), "{of}{line}"))?;
+        }
     }
-    Ok(if verified.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let stands = all.iter().all(|(_, verified)| verified.differences.is_empty());
+    Ok(if stands { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn text(verified: &Verified) -> String {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use quell_agent::AgentError;
 use quell_agent::api::client::path_segment;
 use quell_agent::api::wire::{Decision, DecisionKind, State, Why};
 use quell_report::human;
@@ -34,7 +35,15 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let path = format!("/v1/why/{}", path_segment(&arguments.workload));
-    let mut why: Why = arguments.agent.client()?.get(&path)?;
+    let mut answer = arguments.agent.client()?.get::<Why>(&path);
+    for command in arguments.agent.commands() {
+        let Err(error) = &answer else { break };
+        let other = command.client.get(&path);
+        if other.is_ok() || matches!(error, AgentError::NoAgent { .. }) {
+            answer = other;
+        }
+    }
+    let mut why = answer?;
     why.decisions.truncate(arguments.last);
     if arguments.json {
         output::json_line(&why)?;

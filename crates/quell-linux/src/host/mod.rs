@@ -235,6 +235,12 @@ impl LinuxHost {
         self.members.workload_of(target)
     }
 
+    /// The pseudo-filesystems that it reads and writes.
+    #[must_use]
+    pub fn roots(&self) -> &Roots {
+        &self.members.roots
+    }
+
     /// From now on, until [`LinuxHost::end_look`], all selectors are compared with what is seen of the machine once.
     pub fn begin_look(&mut self) {
         self.members.look_once(true);

@@ -7,6 +7,7 @@ mod subject;
 mod voice;
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -16,6 +17,7 @@ use quell_agent::api::{Client, wire};
 use quell_agent::config::unused::unused;
 use quell_agent::drive::{LONGEST_SETTLING, while_driving};
 use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
+use quell_agent::run::Alone;
 use quell_agent::stack::{self, Layer};
 use quell_linux::cgroup::Controller;
 use quell_linux::sched::{Kernel, ThreadCalls as _, ThreadClass};
@@ -61,6 +63,7 @@ pub type Made<S> = Result<Result<(S, Option<Controller>), u8>>;
 pub fn under_guardian<S: Subject>(terms: &Terms, make: &mut dyn FnMut(&Worker) -> Made<S>) -> Result<u8> {
     // The guardian's claim; the work itself is done in its child (see `quell_agent::guardian`).
     let claim = RunDir::locate(None)?.claim(&format!("exec-{}", std::process::id()))?;
+    let socket = claim.socket();
     let mut options = Options::new(claim);
     options.keep_orphans = terms.keeps_orphans;
     options.news = Box::new(|news: News<'_>| {
@@ -69,7 +72,7 @@ pub fn under_guardian<S: Subject>(terms: &Terms, make: &mut dyn FnMut(&Worker) -
         }
     });
     let ending = supervise(options, &mut |worker, journal| {
-        let managed = host(&terms.policy, journal).and_then(|host| manage_on(host, terms, worker, make));
+        let managed = host(&terms.policy, journal).and_then(|host| manage_on(host, terms, worker, make, &socket));
         managed.unwrap_or_else(|error| {
             eprintln!("quell: {error:#}");
             FAILED
@@ -95,6 +98,7 @@ fn manage_on<S: Subject>(
     terms: &Terms,
     worker: &Worker,
     make: &mut dyn FnMut(&Worker) -> Made<S>,
+    socket: &Path,
 ) -> Result<u8> {
     let policy = terms.policy.clone();
     let fidelity = host.capabilities().fidelity(policy.describe());
@@ -173,8 +177,19 @@ fn manage_on<S: Subject>(
                 waited
             })
         };
+        let alone = match Alone::start(socket, "exec", host.inner(), &mut stack, (id, &workload), quell_linux::now()) {
+            Ok((alone, answers)) => {
+                host.answers = Some(answers);
+                Some(alone)
+            }
+            Err(error) => {
+                eprintln!("quell: {}: `quell status` does not see it: {error}", workload.name);
+                None
+            }
+        };
+        let mut witness = (voice, alone);
         let on_failure = || worker.stop().store(true, Ordering::Release);
-        while_driving(&mut stack, &mut host, &mut voice, priority, &on_failure, work)?
+        while_driving(&mut stack, &mut host, &mut witness, priority, &on_failure, work)?
     });
     if managed.is_err() {
         subject.give_up();

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quell_agent::run::Answers;
 use quell_linux::{LinuxError, LinuxHost};
 use quell_model::{Capabilities, CpuCount, Event, Host, Plan, SignalSet, View, Wake, Workload, WorkloadId};
 
@@ -25,12 +26,14 @@ pub struct Resized {
     host: LinuxHost,
     wish: Wish,
     workload: Option<(WorkloadId, Workload)>,
+    /// What answers requests of `quell status` and the like.
+    pub answers: Option<Answers>,
 }
 
 impl Resized {
     /// Manages nothing yet.
     pub fn new(host: LinuxHost, wish: &Wish) -> Resized {
-        Resized { host, wish: wish.clone(), workload: None }
+        Resized { host, wish: wish.clone(), workload: None, answers: None }
     }
 
     /// The host itself.
@@ -72,6 +75,10 @@ impl Host for Resized {
     }
 
     fn wait(&mut self, until: Wake) -> Result<(), LinuxError> {
+        // The turn's plans are in force.
+        if let Some(answers) = &mut self.answers {
+            answers.answer(&mut self.host);
+        }
         self.host.wait(until)
     }
 }

@@ -7,8 +7,9 @@ mod workloads;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use quell_agent::AgentError;
 use quell_agent::api::Client;
 use quell_agent::api::wire::Status;
 use quell_model::Nanos;
@@ -40,10 +41,25 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let client = arguments.agent.client()?;
+    let mut client = arguments.agent.client()?;
     let interval = Duration::from(arguments.interval).max(Duration::from_millis(50));
     // An agent that does not run is said on the plain terminal, not in the view.
-    let first: Status = client.get("/v1/status")?;
+    let mut first = client.get::<Status>("/v1/status");
+    if let Err(AgentError::NoAgent { .. }) = first {
+        let mut commands = arguments.agent.commands();
+        if commands.len() > 1 {
+            let each = commands.iter().map(|command| format!("\n  quell top --socket {}", command.socket.display()));
+            bail!(
+                "no agent runs, and several commands manage without one; watch one of them:{}",
+                each.collect::<String>()
+            );
+        }
+        if let Some(only) = commands.pop() {
+            client = only.client;
+            first = client.get("/v1/status");
+        }
+    }
+    let first = first?;
     if arguments.json {
         return print(&client, first, interval, arguments.looks);
     }
