@@ -31,6 +31,7 @@ const GROUPS: [Group; 5] = [
             ("top", ["quell top", "quell top --interval 500ms"]),
             ("why", ["quell why memcached", "quell why memcached --last 5 --json"]),
             ("doctor", ["quell doctor", "quell doctor caladan --cpus 2-7"]),
+            ("recommend", ["quell recommend nginx", "quell recommend 4242 --batch-may-get-less --json"]),
             (
                 "gap",
                 [

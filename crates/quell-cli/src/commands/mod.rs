@@ -17,6 +17,7 @@ mod managed;
 mod off;
 mod on;
 mod protect;
+mod recommend;
 mod restore;
 mod run;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub enum Command {
     Off(off::Arguments),
     On(on::Arguments),
     Protect(protect::Arguments),
+    Recommend(recommend::Arguments),
     Restore(restore::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
@@ -81,6 +83,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Off(arguments) => off::run(&arguments),
         Command::On(arguments) => on::run(&arguments),
         Command::Protect(arguments) => protect::run(&arguments),
+        Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),

@@ -127,3 +127,22 @@ fn facts_of_a_machine_come_from_its_capabilities() {
     let facts = MachineFacts::new(4, OwnScheduler::Usable, |_| has.clone());
     assert!(facts.counters && facts.resctrl);
 }
+
+/// The page for people has the same questions in the same order, each with the same answer.
+#[test]
+fn the_page_asks_the_same() {
+    let page = include_str!("../../../../docs/start/which-policy.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, mut rest) = page.split_once("The first yes is the answer").unwrap();
+    for (at, rule) in RULES.iter().enumerate() {
+        let question = format!(" {}. *{}* ", at + 1, rule.question);
+        let (_, after) = rest.split_once(&question).unwrap_or_else(|| panic!("the page lacks{question}or has it elsewhere"));
+        let answer = match rule.answer {
+            Answer::Policy(name) => format!("[{name}]("),
+            Answer::CpuWeight => "`CPUWeight=`".into(),
+            Answer::Nothing => "Then nothing".into(),
+        };
+        assert!(after.starts_with(&answer), "{question}is answered by {answer}");
+        rest = after;
+    }
+    assert!(!rest.contains("?* "), "the page has more questions than the rule");
+}

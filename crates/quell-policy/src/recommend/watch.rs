@@ -36,6 +36,7 @@ pub struct Watch {
     threads: BTreeMap<ThreadId, Thread>,
     looked_at: Option<Nanos>,
     looks: u64,
+    pauses: Option<u64>,
     /// CPUs that were asked for between two looks.
     asked: Vec<f64>,
     ran: Nanos,
@@ -55,6 +56,8 @@ pub struct Looks {
     pub waited: Nanos,
     /// The longest run of a thread without a pause, as far as looks can say.
     pub longest_run: Nanos,
+    /// How long they ran from one pause to the next, on average; none where pauses were not counted.
+    pub mean_run: Option<Nanos>,
     /// CPUs that they asked for, on average: ran and waited.
     pub asked: f64,
     /// By how many CPUs that moves from one look to the next (root mean square); none of few or distant looks.
@@ -92,6 +95,11 @@ impl Watch {
         self.looked_at = Some(now);
     }
 
+    /// Counts pauses of the threads, by the kernel's count of their voluntary switches.
+    pub fn count_pauses(&mut self, pauses: u64) {
+        self.pauses = Some(self.pauses.unwrap_or(0) + pauses);
+    }
+
     /// What the looks have found; none before the second look.
     #[must_use]
     pub fn found(&self) -> Option<Looks> {
@@ -105,7 +113,8 @@ impl Watch {
         let swing = are_close.then(|| libm::sqrt(squares / count as f64));
         let asked = (self.ran + self.waited).0 as f64 / self.watched.0 as f64;
         let Watch { watched, ran, waited, longest_run, .. } = *self;
-        Some(Looks { watched, ran, waited, longest_run, asked, swing })
+        let mean_run = self.pauses.map(|pauses| Nanos(ran.0 / pauses.max(1)));
+        Some(Looks { watched, ran, waited, longest_run, mean_run, asked, swing })
     }
 }
 
@@ -117,7 +126,8 @@ impl Looks {
             return;
         }
         facts.disturbed = Some(self.waited >= asked.scaled(UNDISTURBED));
-        facts.longest_run = Some(self.longest_run);
+        // A thread that waits more than it runs has no pause because others keep it from its work: it would have some without them.
+        facts.longest_run = if self.waited > self.ran { self.mean_run } else { Some(self.longest_run) };
         facts.cpus = facts.cpus.or(Some(CpuCount((self.asked * 1000.0) as u32)));
         facts.moves = self.swing.map(|swing| swing > f64::max(1.0, self.asked * MOVES));
     }
@@ -160,6 +170,23 @@ mod tests {
         let busy: &[(u64, u64)] = &[(5, 5)];
         let looks = found(&[&[(10, 0)], busy, busy, &[(8, 0)], &[(10, 0)]]);
         assert_eq!((looks.longest_run, looks.waited), (MS(20), MS(10)));
+    }
+
+    #[test]
+    fn what_waits_more_than_it_runs_is_judged_by_its_pauses() {
+        let crowded: &[(u64, u64)] = &[(4, 6)];
+        let mut looks = found(&[crowded; 20]);
+        assert_eq!(looks.longest_run, MS(80));
+        let run = |looks: &Looks| {
+            let mut facts = WorkloadFacts::unknown("x", "", Class::LatencyCritical);
+            looks.write_into(&mut facts);
+            facts.longest_run
+        };
+        assert_eq!(run(&looks), None);
+        looks.mean_run = Some(MS(2));
+        assert_eq!(run(&looks), Some(MS(2)));
+        looks.waited = MS(79);
+        assert_eq!(run(&looks), Some(MS(80)));
     }
 
     #[test]

@@ -84,7 +84,9 @@ pub fn facts(scene: &Scene) -> Facts {
         batch_may_get_less: Some(scene.batch_may_get_less),
         ..WorkloadFacts::unknown(&spec.name, "", spec.class)
     };
-    if let Some(looks) = observer.0[&waits_most].found() {
+    if let Some(mut looks) = observer.0[&waits_most].found() {
+        let counted = &beside.workloads[waits_most.0 as usize];
+        looks.mean_run = Some(Nanos(counted.run_time / counted.switching.sleeps.max(1)));
         println!("    {}: {looks:?}", scene.name);
         looks.write_into(&mut workload);
     }
