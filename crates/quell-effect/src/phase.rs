@@ -1,16 +1,16 @@
 //! A stretch of time in which a service was measured, in slices.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use quell_report::stats::Blocks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::quantile::{LEVELS, needed};
 
-/// Blocks of a phase for the bootstrap: fewer tell too little of what varies from one to the next, and shorter ones would part
-/// what belongs together (Künsch 1989, <https://doi.org/10.1214/aos/1176347265>).
-const BLOCKS: usize = 20;
+/// Blocks of a phase for the bootstrap: fewer leave too much to their number, and shorter ones would part what belongs together
+/// (Künsch 1989, <https://doi.org/10.1214/aos/1176347265>).
+const BLOCKS: usize = 12;
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -148,21 +148,19 @@ impl Phase {
         let ends = self.slices.first().zip(self.slices.last());
         let middle = ends.map_or(0, |(first, last)| first.from_ns + last.to_ns.saturating_sub(first.from_ns) / 2);
         let at = self.slices.partition_point(|slice| slice.from_ns < middle);
-        [&self.slices[..at], &self.slices[at..]].map(|slices| Phase {
-            slices: slices.to_vec(),
-            edges: self.edges.clone(),
-            ..*self
-        })
+        [self.part(0..at), self.part(at..self.slices.len())]
     }
 
-    /// In blocks for the bootstrap: whole slices next to each other.
+    /// In blocks of about the same length: whole slices next to each other.
     #[must_use]
-    pub fn blocks(&self) -> Blocks {
-        let mut blocks = Blocks::default();
-        for block in self.slices.chunks(self.slices.len().div_ceil(BLOCKS).max(1)) {
-            blocks.push(block.iter().flat_map(|slice| slice.cells.iter().copied()));
-        }
-        blocks
+    pub fn blocks(&self) -> Vec<Phase> {
+        let (slices, blocks) = (self.slices.len(), BLOCKS.min(self.slices.len()));
+        let block = |number: usize| self.part(number * slices / blocks..(number + 1) * slices / blocks);
+        (0..blocks).map(block).collect()
+    }
+
+    fn part(&self, slices: Range<usize>) -> Phase {
+        Phase { slices: self.slices[slices].to_vec(), edges: self.edges.clone(), ..*self }
     }
 
     /// Is this value only known to be beyond the last bucket's bound?
@@ -241,7 +239,8 @@ pub(crate) mod tests {
             let [first, second] = phase.halves();
             prop_assert_eq!(first.count() + second.count(), phase.count());
             prop_assert!(first.slices.len().abs_diff(second.slices.len()) <= 1);
-            prop_assert_eq!(phase.blocks().count(), phase.count());
+            prop_assert_eq!(phase.blocks().iter().map(Phase::count).sum::<u64>(), phase.count());
+            prop_assert_eq!(phase.blocks().len(), phase.slices.len().min(12));
         }
     }
 }

@@ -112,11 +112,11 @@ mod tests {
     #[test]
     fn a_quantile_is_that_of_prometheus() {
         // histogram_quantile(0.99, …) of these is 0.0075.
-        let told = counts(&[(MS, 900), (5 * MS, 985), (10 * MS, 995), (u64::MAX, 1000)]);
-        assert_eq!(told.quantile(0.99), Some(Nanos(7_500_000)));
-        assert_eq!(told.quantile(0.45), Some(Nanos(MS / 2)), "the first bucket begins at zero");
-        assert_eq!(told.quantile(0.999), Some(Nanos(10 * MS + 1)), "more than the last bound: an SLO of it is missed");
-        assert_eq!(told.quantile(0.985), Some(Nanos(5 * MS)));
+        let found = counts(&[(MS, 900), (5 * MS, 985), (10 * MS, 995), (u64::MAX, 1000)]);
+        assert_eq!(found.quantile(0.99), Some(Nanos(7_500_000)));
+        assert_eq!(found.quantile(0.45), Some(Nanos(MS / 2)), "the first bucket begins at zero");
+        assert_eq!(found.quantile(0.999), Some(Nanos(10 * MS + 1)), "more than the last bound: an SLO of it is missed");
+        assert_eq!(found.quantile(0.985), Some(Nanos(5 * MS)));
         assert_eq!(counts(&[(MS, 0), (2 * MS, 10), (u64::MAX, 10)]).quantile(0.5), Some(Nanos(MS + MS / 2)));
     }
 

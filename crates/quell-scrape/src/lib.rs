@@ -237,16 +237,16 @@ mod tests {
     fn readings_become_histograms_and_a_restart_none() {
         let address = service([[5, 5, 5], [9, 9, 9], [9, 9, 9], [1, 1, 1], [1, 2, 2]].iter().map(page).collect());
         let mut scraper = Scraper::new(source(address));
-        let told = run(async {
-            let mut told = Vec::new();
+        let readings = run(async {
+            let mut readings = Vec::new();
             for at in 1..=5 {
-                told.push(scraper.read(|| Nanos::from_secs(at)).await);
+                readings.push(scraper.read(|| Nanos::from_secs(at)).await);
             }
-            told
+            readings
         });
-        let counts: Vec<u64> = told.iter().map(|one| one.as_ref().map_or(0, |one| one.counts.requests())).collect();
+        let counts: Vec<u64> = readings.iter().map(|one| one.as_ref().map_or(0, |one| one.counts.requests())).collect();
         assert_eq!(counts, [0, 4, 0, 0, 1]);
-        let last = told[4].as_ref().unwrap();
+        let last = readings[4].as_ref().unwrap();
         assert_eq!((last.window, last.ended), (Nanos::from_secs(1), Nanos::from_secs(5)));
         assert_eq!(last.counts.quantile(0.99), Some(Nanos(1_990_000)));
     }

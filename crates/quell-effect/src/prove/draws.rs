@@ -67,7 +67,7 @@ impl<'a> Draws<'a> {
             if number + 1 == self.looks.len() {
                 return sums[0].abs() <= bound;
             }
-            // The true draw stays: what an earlier look excluded is that look's verdict.
+            // The true draw is kept: what an earlier look excluded is that look's verdict.
             for (left, sum) in is_left.iter_mut().zip(&sums).skip(1) {
                 if *left && sum.abs() > bound {
                     *left = false;

@@ -65,8 +65,14 @@ impl State {
 pub fn blocks(design: &Design, kind: Kind, seed: u64, factor: f64, rate: impl Fn(f64) -> f64) -> Vec<Measured> {
     let turns = design.turns();
     let all = turns.len() * PER_BLOCK;
-    let mut state =
-        State { random: ChaCha8Rng::seed_from_u64(seed), kind, level: 0.0, is_slow: seed % 2 == 0, at: 0, all };
+    let mut state = State {
+        random: ChaCha8Rng::seed_from_u64(seed),
+        kind,
+        level: 0.0,
+        is_slow: seed.is_multiple_of(2),
+        at: 0,
+        all,
+    };
     // Past the beginning, which is alike in all.
     for _ in 0..500 {
         state.next();

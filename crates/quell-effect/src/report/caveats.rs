@@ -14,22 +14,34 @@ const OTHER_LOAD: f64 = 0.1;
 pub(super) fn of(question: &Question<'_>, before: &Phase, after: &Phase) -> Vec<String> {
     let mut caveats = Vec::new();
     caveats.extend(load(before, after));
+    if before.measure == Measure::QueueingDelay {
+        caveats.push(
+            "Queueing delay is how long its threads waited for a CPU, not how long a request takes: for that, give a URL or its \
+             histogram."
+                .into(),
+        );
+    }
     caveats.extend(drift("before", before, question.quantile));
     caveats.extend(drift(question.changed, after, question.quantile));
     caveats
 }
 
-/// A service's own requests are its load; a probe's are the probe's.
+/// A service's own requests are its load; of a probe's there are always as many, and those without an answer are missing.
 fn load(before: &Phase, after: &Phase) -> Option<String> {
     let [then, now] = [before.per_second(), after.per_second()];
-    let differs = (now - then).abs() > OTHER_LOAD * then;
-    (before.measure == Measure::Histogram && then > 0.0 && now > 0.0 && differs).then(|| {
-        format!(
-            "The load changed meanwhile, from {} to {}: part of the difference may be its.",
-            human::rate(then),
-            human::rate(now)
-        )
-    })
+    if then == 0.0 || now == 0.0 || (now - then).abs() <= OTHER_LOAD * then {
+        return None;
+    }
+    let [then, now] = [then, now].map(human::rate);
+    match before.measure {
+        Measure::Histogram => {
+            Some(format!("The load changed meanwhile, from {then} to {now}: part of the difference may be its."))
+        }
+        Measure::Probe => Some(format!(
+            "The probe's answers changed from {then} to {now}: requests without an answer are in no quantile."
+        )),
+        Measure::QueueingDelay => None,
+    }
 }
 
 /// One half of a phase against the other.

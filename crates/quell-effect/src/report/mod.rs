@@ -70,7 +70,8 @@ pub struct Effect {
     pub comparison: Option<Comparison>,
     /// All of that in a line.
     pub headline: String,
-    /// What the reader has to know beside it, a sentence each.
+    /// What the reader has to know beside it, a sentence each; those of the source ([`crate::Source::caveats`]) are its caller's to
+    /// add.
     pub caveats: Vec<String>,
     /// The last bound of the source's buckets, ns: a value above it is only known to be above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

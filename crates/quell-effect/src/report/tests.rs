@@ -54,10 +54,11 @@ fn no_change_is_an_answer() {
 }
 
 #[test]
-fn queueing_delay_is_never_called_latency() {
+fn queueing_delay_is_never_called_latency_and_said_to_be_none() {
     let effect = effect(Measure::QueueingDelay, 612 * US, 41 * US);
     let text = effect.text(&Screen::columns(80)) + &serde_json::to_string(&effect).unwrap();
     assert!(text.contains("queueing delay p99") && !text.to_lowercase().contains("latency"), "{text}");
+    assert!(effect.caveats[0].contains("not how long a request takes"), "{:?}", effect.caveats);
 }
 
 #[test]
@@ -94,6 +95,9 @@ fn a_load_that_changed_and_a_drift_are_said() {
         effect.caveats,
         ["The load changed meanwhile, from 100 /s to 130 /s: part of the difference may be its."]
     );
+    let silent = phase(Measure::Probe, 0, vec![vec![41 * US; 5]; 195]);
+    let effect = Effect::of(&question("web"), &around(Measure::Probe, 612 * US, 184), &silent);
+    assert!(effect.caveats[0].starts_with("The probe's answers changed from 100 /s to 50 /s:"), "{:?}", effect.caveats);
     let falling = phase(Measure::Probe, 0, (0..240).map(|slice| vec![if slice < 120 { 9 * MS } else { MS }; 10]));
     let effect = Effect::of(&question("web"), &falling, &around(Measure::Probe, MS / 2, 195));
     assert_eq!(
@@ -106,12 +110,11 @@ fn a_load_that_changed_and_a_drift_are_said() {
 fn the_screen_has_a_headline_and_a_bar_for_each_phase() {
     let text = effect(Measure::Histogram, 612 * US, 41 * US).text(&Screen::columns(80));
     let expected = "\
-web: p99 612 µs before, 41.0 µs protected (15 × lower; 1,840 and 1,900
-  requests)
+web: p99 612 µs before, 41.0 µs protected (15 × lower; 1,840 and 1,900 requests)
 
-before     ███████████████████████████████████████████████████████▌      612 µs
-protected  ██████████████████▋                                           41.0 µs
-           10 µs                          100 µs                        1 ms
+before     ██████████████████████████████████████████████████████▌       612 µs
+protected  ██████████████████▊                                           41.0 µs
+           10 µs                         100 µs                         1 ms
 ";
     assert_eq!(text, expected, "\n{text}");
     for columns in [40, 60, 80, 200] {

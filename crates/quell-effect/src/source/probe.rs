@@ -117,8 +117,12 @@ fn spec(url: &str, per_second: f64) -> Result<LoadSpec> {
 /// One run after the other, each at times of its own.
 fn probe(mut spec: LoadSpec, monitor: &Monitor) -> quell_bench::Result<()> {
     while !monitor.stop.load(Relaxed) {
-        load::run_watched(&spec, monitor)?;
+        let report = load::run_watched(&spec, monitor)?;
         spec.seed += 1;
+        if report.closed_connections > 0 && !monitor.stop.load(Relaxed) {
+            // A service that closes its connections gets no storm of new ones.
+            std::thread::sleep(EVERY);
+        }
     }
     Ok(())
 }

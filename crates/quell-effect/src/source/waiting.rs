@@ -20,8 +20,8 @@ use crate::phase::{Measure, Slice};
 const SHORTEST: Duration = Duration::from_millis(10);
 /// The longest: a mean over more would hide what a request waits for.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Reading takes one part of this many of a CPU's time at most.
-const SHARE: u32 = 50;
+/// Time between two looks for each thread: reading one takes some microseconds.
+const PER_THREAD: Duration = Duration::from_micros(200);
 /// Time between two looks for threads.
 const SCAN: Nanos = Nanos(500_000_000);
 
@@ -42,8 +42,8 @@ struct Thread {
 }
 
 impl Waiting {
-    /// The threads of what these selectors select, now and later. They are read once here, and from what that takes the interval
-    /// follows: it stays the same, for means over unlike intervals do not compare.
+    /// The threads of what these selectors select, now and later. The interval follows from their number now, in steps: means over
+    /// unlike intervals do not compare, and a few threads more or less are to have the same.
     ///
     /// # Errors
     /// If there are none, or the kernel does not count their waiting.
@@ -51,10 +51,7 @@ impl Waiting {
         let census = Census::open("/proc".as_ref(), mounted_hierarchies(), vec![selectors])?;
         let mut waiting = Waiting { census, threads: BTreeMap::new(), scanned: Nanos(0), last: None, every: SHORTEST };
         waiting.scan()?;
-        let begun = clock::cpu_time();
-        waiting.values()?;
-        let cost = Duration::from_nanos(clock::cpu_time().0.saturating_sub(begun.0));
-        waiting.every = (cost * SHARE).clamp(SHORTEST, LONGEST);
+        waiting.every = interval(waiting.threads.len());
         Ok(waiting)
     }
 
@@ -91,6 +88,13 @@ impl Waiting {
         }
         Ok(cells)
     }
+}
+
+/// The shortest one doubled until it is long enough.
+fn interval(threads: usize) -> Duration {
+    let least = PER_THREAD * u32::try_from(threads).unwrap_or(u32::MAX).min(1 << 16);
+    let steps = std::iter::successors(Some(SHORTEST), |interval| Some(*interval * 2));
+    steps.take_while(|interval| *interval < LONGEST).find(|interval| *interval >= least).unwrap_or(LONGEST)
 }
 
 /// None where it did not run, or is another thread with its number.
@@ -134,6 +138,15 @@ mod tests {
             (stat(900, 1), stat(700, 4), None),
         ] {
             assert_eq!(mean_wait(&before, &now), wait, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn many_threads_are_read_less_often() {
+        for (threads, ms) in
+            [(0, 10), (1, 10), (50, 10), (51, 20), (100, 20), (1_000, 320), (5_000, 1_000), (usize::MAX, 1_000)]
+        {
+            assert_eq!(interval(threads), Duration::from_millis(ms), "{threads}");
         }
     }
 
