@@ -74,7 +74,10 @@ fn what_does_not_run_is_refused_in_one_line() {
     for target in ["no-such-program-here", "3999999", "unit:no-such.service"] {
         let refused = quell(&["recommend", target]);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && said.lines().count() == 1 && refused.stdout.is_empty(), "{target}: {said}");
+        assert!(
+            !refused.status.success() && said.lines().count() == 1 && refused.stdout.is_empty(),
+            "{target}: {said}"
+        );
     }
 }
 

@@ -14,7 +14,6 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(90);
 /// An ordinary user.
 pub const STRANGER: u32 = 4_711;
-pub const OTHER: u32 = 0;
 pub const FIFO: u32 = 1;
 pub const IDLE: u32 = 5;
 

@@ -30,7 +30,7 @@ pub enum Miss {
 /// Shells: what they start is not one service.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "systemd", "screen"];
 
-/// Users up to here are the system's, and nobody logs in as one (login.defs(5), UID_MIN) …
+/// Users up to here are the system's, as which no person logs in (login.defs(5), UID_MIN) …
 const SYSTEM_USERS: u32 = 1000;
 /// … and so are those that systemd makes for services (systemd.exec(5), DynamicUser).
 const DYNAMIC_USERS: std::ops::RangeInclusive<u32> = 61184..=65519;

@@ -135,7 +135,8 @@ fn the_page_asks_the_same() {
     let (_, mut rest) = page.split_once("The first yes is the answer").unwrap();
     for (at, rule) in RULES.iter().enumerate() {
         let question = format!(" {}. *{}* ", at + 1, rule.question);
-        let (_, after) = rest.split_once(&question).unwrap_or_else(|| panic!("the page lacks{question}or has it elsewhere"));
+        let (_, after) =
+            rest.split_once(&question).unwrap_or_else(|| panic!("the page lacks{question}or has it elsewhere"));
         let answer = match rule.answer {
             Answer::Policy(name) => format!("[{name}]("),
             Answer::CpuWeight => "`CPUWeight=`".into(),

@@ -64,8 +64,7 @@ fn hold(index: &Index, names: &[String]) {
     for one in judged.iter().filter(|one| !one.better.is_empty()) {
         println!("MISS {}: better than {} is {}", one.scene, one.answer, one.better.join(", "));
     }
-    let mut found: Vec<&String> =
-        judged.iter().filter(|one| !one.better.is_empty()).map(|one| &one.scene).collect();
+    let mut found: Vec<&String> = judged.iter().filter(|one| !one.better.is_empty()).map(|one| &one.scene).collect();
     found.sort();
     let mut known: Vec<&String> = index.misses.iter().filter(|miss| names.contains(miss)).collect();
     known.sort();
