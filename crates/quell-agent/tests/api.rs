@@ -186,7 +186,7 @@ fn metrics_are_what_the_status_says() {
         threads: None,
         looks_for: vec!["systemd unit web.service".into()],
         why: None,
-        leased_by: None,
+        leased_by: Some("root (process 7)".into()),
         left: Vec::new(),
         overridden: Some(wire::Overridden {
             threads: 5,
@@ -204,6 +204,7 @@ fn metrics_are_what_the_status_says() {
         let line = format!("quell_workload_state{{workload=\"web\",class=\"lc\",state=\"{state}\"}} {is_so}");
         assert!(text.contains(&line), "{text}");
     }
+    assert!(text.contains("quell_workload_leased{workload=\"web\",class=\"lc\"} 1.0"), "{text}");
     let line = "quell_workload_overridden_threads{workload=\"web\",class=\"lc\"} 5.0";
     assert!(text.contains(line) && text.contains("quell_off 0\n"), "{text}");
     assert!(text.contains("quell_memory_slowdown 1.5\n"), "{text}");

@@ -8,7 +8,6 @@ use quell_model::{Host, Knob, Nanos, Policy, SchedClass, View, Wake};
 use quell_thread::clock::now;
 use tokio::sync::oneshot;
 
-use super::check::check_in;
 use super::extras::{Extras, Outcome, api_config};
 use super::leases::Leases;
 use super::log::{log, tell_leases};
@@ -19,7 +18,7 @@ use super::warnings::Warnings;
 use super::{Degraded, Loading, Shadow, Switch};
 use crate::AgentError;
 use crate::api::{About, Feed, News};
-use crate::config::{self, Config, Place, Problems, Scheduler};
+use crate::config::Config;
 use crate::drive::LONGEST_WAIT;
 use crate::failures::{Failures, Next};
 use crate::guardian::Worker;
@@ -38,7 +37,7 @@ pub struct Agent {
     /// That of the files, with the leased workloads.
     pub(super) config: Config,
     pub(super) leases: Leases,
-    extras: Extras,
+    pub(super) extras: Extras,
     pub(super) host: LinuxHost,
     pub(super) stack: Stack,
     pub(super) membership: Membership,
@@ -46,7 +45,7 @@ pub struct Agent {
     pub(super) switch: Switch,
     /// Answers that are due when the next turn's plans are in force.
     pub(super) switched_on: Vec<(oneshot::Sender<Result<wire::Controlled, wire::Problem>>, wire::Controlled)>,
-    not_reloaded: Option<wire::NotReloaded>,
+    pub(super) not_reloaded: Option<wire::NotReloaded>,
     feed: Option<Feed>,
     priority: u8,
     sentry: Option<Sentry>,
@@ -264,58 +263,6 @@ impl Agent {
             tell_leases(worker, self.stack.layers(), self.config.machine.solo_runs.longest);
         }
         Ok(if self.membership.is_behind() { Wake::At(Nanos::ZERO) } else { wake })
-    }
-
-    /// Reads the configuration again. Returns true if it needs a new beginning. One with errors changes nothing.
-    pub(super) fn reload(&mut self) -> bool {
-        let Some(path) = self.config.files.first() else { return false };
-        let (config, all) = match config::read(path).and_then(|config| {
-            // On Linux's scheduler like the running one, which could not have Quell's or lost it.
-            let kernels = self.extras.stands_in()
-                || self.config.machine.scheduler == Scheduler::Kernel && config.machine.scheduler != Scheduler::Quell;
-            let config = if kernels { config.on_the_kernels_scheduler() } else { config };
-            let topology = self.host.topology();
-            let checked = self.leases.over(&config).and_then(|all| {
-                let checked =
-                    check_in(self.host.roots(), &all, Problems::default(), &topology, &self.host.capabilities());
-                checked.map(|(problems, _)| (problems, all)).map_err(|error| error.to_string())
-            });
-            let (problems, all) = checked.unwrap_or_else(|why| {
-                let mut problems = Problems::default();
-                problems.error(&Place::file(path), why);
-                (problems, Config::default())
-            });
-            if problems.are_fatal() { Err(problems) } else { Ok((config, all)) }
-        }) {
-            Ok(read) => read,
-            Err(problems) => {
-                tracing::error!("the new configuration is refused, the old one stays:\n{problems}");
-                let why = problems.of(config::Severity::Error).map(ToString::to_string).collect::<Vec<_>>().join("\n");
-                self.not_reloaded = Some(wire::NotReloaded { since_ns: now().0, why });
-                self.inform();
-                return false;
-            }
-        };
-        if self.extras.stands_in() {
-            tracing::info!("Quell's scheduler is loaded again: the configuration was read again");
-            return true;
-        }
-        if self.leases.base.needs_restart(&config) {
-            let what = match !self.leases.base.asks_for_servers() && config.asks_for_servers() {
-                true => "the new configuration has the first server: Quell's scheduler is loaded anew",
-                false => "the new configuration has other policies or settings: everything is put back and set anew",
-            };
-            tracing::info!("{what}");
-            return true;
-        }
-        tracing::info!("the configuration was read again");
-        self.not_reloaded = None;
-        self.leases.base = config;
-        if let Err(wire::Problem { error, fix }) = self.adopt(all) {
-            // Its layers are those of before.
-            tracing::error!("{error}; {fix}");
-        }
-        false
     }
 
     /// Reports keys without effect, in the log and by the API.

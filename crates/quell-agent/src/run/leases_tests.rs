@@ -44,7 +44,7 @@ impl Scene {
         scene
     }
 
-    /// So many turns, one a second.
+    /// This number of turns, one a second.
     fn turns(&mut self, count: u64) {
         for _ in 0..count {
             self.agent.turn(None, Nanos::from_secs(self.second)).unwrap();

@@ -20,6 +20,7 @@ pub mod membership;
 pub mod overridden;
 pub mod privileges;
 mod refusals;
+mod reload;
 pub mod remarks;
 pub mod rivals;
 pub mod shadow;

@@ -16,7 +16,7 @@ pub struct Protect {
     /// CPUs requested; for a latency-critical workload these are guaranteed.
     #[serde(default)]
     pub cpus: f64,
-    /// At most so many CPUs; null: as many as there are.
+    /// At most this many CPUs; null: as many as there are.
     #[serde(default)]
     pub limit: Option<f64>,
     /// Does the request mean whole CPUs of its own?

@@ -1,4 +1,4 @@
-//! Workloads that last as long as somebody wants them: leased from an agent, or managed by a command without one.
+//! Workloads that end with a process: leased from an agent, or managed by a command without one.
 
 mod alone;
 mod leased;
