@@ -66,6 +66,9 @@ pub fn resolve(processes: &Processes, target: &str, asker: &Asker) -> Result<Fou
     }
 }
 
+/// What siblings that are one service have in common: parent, user and file; and, where they are none, their own number.
+type Kin<'a> = (i32, Option<u32>, Option<&'a Path>, i32);
+
 struct Search<'a> {
     processes: &'a Processes,
     asker: &'a Asker,
@@ -195,7 +198,7 @@ impl<'a> Search<'a> {
                 found.push(group);
             }
         }
-        let mut siblings: BTreeMap<(i32, Option<u32>, Option<&Path>, i32), Vec<&Process>> = BTreeMap::new();
+        let mut siblings: BTreeMap<Kin<'_>, Vec<&Process>> = BTreeMap::new();
         for root in self.roots(&trees) {
             let parent = self.processes.get(root.parent).filter(|parent| self.holds_together(parent));
             let alone = if parent.is_some() { 0 } else { root.pid };
