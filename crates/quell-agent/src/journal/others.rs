@@ -147,7 +147,9 @@ impl Other {
                     self.pid
                 )
             }
-            (None, _) => format!("a `quell exec` has it: process {} with run directory {directory}", self.pid),
+            (None, _) => {
+                format!("a `quell exec` or `quell protect` has it: process {} with run directory {directory}", self.pid)
+            }
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Kept {
     workload: String,
-    class: String,
+    class: &'static str,
     cpus_requested: f64,
     policy: Option<&'static str>,
     target: String,
@@ -104,7 +104,7 @@ fn list(kept: &[Kept], json: bool) -> Result<ExitCode> {
         let policy = one.policy.unwrap_or("the one of all").to_owned();
         [
             foreign::text(&one.workload).into_owned(),
-            one.class.clone(),
+            one.class.to_owned(),
             one.cpus_requested.to_string(),
             policy,
             foreign::text(&one.target).into_owned(),
@@ -139,7 +139,7 @@ fn one(file: PathBuf) -> Option<Kept> {
     let selectors: Vec<String> = workload.selectors.iter().map(ToString::to_string).collect();
     Some(Kept {
         workload: workload.name.clone(),
-        class: workload.class.to_string(),
+        class: if workload.is_lc() { "lc" } else { "be" },
         cpus_requested: workload.cpus.as_f64(),
         policy: read.policies.first().map(|layer| layer.policy.describe().name),
         target: selectors.join(", "),

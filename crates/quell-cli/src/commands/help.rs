@@ -9,13 +9,18 @@ pub const HELP: Help = Help {
             1 failed, or the answer is no; 2 wrong command line; 130 Ctrl-C.",
 };
 
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     Group {
-        what: "Protect services here, and stop that",
+        what: "Protect one service, until Ctrl-C",
         commands: &[
             ("protect", ["quell protect nginx", "quell protect 4711 --url http://127.0.0.1:8080/ --for 10m"]),
             ("exec", ["quell exec -- memcached -t 1 -u nobody", "quell exec --be --limit 0.5 -- make -j8"]),
             ("disable", ["quell disable nginx", "quell disable --list"]),
+        ],
+    },
+    Group {
+        what: "Protect many services, by an agent",
+        commands: &[
             ("run", ["quell run", "quell run quell.toml --dry-run --once"]),
             ("check", ["quell check quell.toml", "quell check --example > quell.toml"]),
             ("restore", ["quell restore", "quell restore --run-dir /tmp/quell --json"]),

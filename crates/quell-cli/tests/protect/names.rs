@@ -12,7 +12,7 @@ fn a_programs_name_is_enough() {
     let server = scene.server();
     let mut quell = scene.begin(&["protect", &scene.name, "--measure", "0"]);
     until("it is protected", || server.policy() == FIFO);
-    quell.signal(Signal::INT);
+    quell.ctrl_c();
     assert_eq!((quell.ends(), server.policy()), (Some(0), 0), "{}", scene.log());
     assert!(scene.log().contains("everything is put back"), "{}", scene.log());
 }

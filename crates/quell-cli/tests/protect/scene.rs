@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -14,7 +14,6 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(90);
 /// An ordinary user.
 pub const STRANGER: u32 = 4_711;
-pub const OTHER: u32 = 0;
 pub const FIFO: u32 = 1;
 pub const IDLE: u32 = 5;
 
@@ -49,6 +48,11 @@ impl Ours {
 
     pub fn signal(&self, signal: Signal) {
         send(self.pid(), signal);
+    }
+
+    /// Ctrl-C, as a terminal sends it: to the whole group.
+    pub fn ctrl_c(&self) {
+        kill_process_group(Pid::from_raw(self.pid()).unwrap(), Signal::INT).unwrap();
     }
 
     /// The number of its scheduling policy, as in sched(7).

@@ -1,7 +1,7 @@
 //! What a word on a command line means: a unit, a container, a cgroup, a process, or a program by its name.
 //!
 //! [`resolve`] is pure: it reads [`Processes`], plain data. The processes of one unit, one container or one tree are one match.
-//! Anybody may give a process any name, so that a name alone never chooses between two, nor a stranger's process.
+//! Any user may give a process any name, so that a name alone never chooses between two, nor a stranger's process.
 
 mod found;
 mod home;

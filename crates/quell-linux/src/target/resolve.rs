@@ -30,7 +30,7 @@ pub enum Miss {
 /// Shells: what they start is not one service.
 pub(super) const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "systemd", "screen"];
 
-/// Users up to here are the system's, and nobody logs in as one (login.defs(5), UID_MIN) …
+/// Users up to here are the system's, as which no person logs in (login.defs(5), UID_MIN) …
 const SYSTEM_USERS: u32 = 1000;
 /// … and so are those that systemd makes for services (systemd.exec(5), DynamicUser).
 const DYNAMIC_USERS: std::ops::RangeInclusive<u32> = 61184..=65519;
@@ -65,6 +65,9 @@ pub fn resolve(processes: &Processes, target: &str, asker: &Asker) -> Result<Fou
         _ => search.by_name(word, true),
     }
 }
+
+/// What siblings that are one service have in common: parent, user and file; and, where they are none, their own number.
+type Kin<'a> = (i32, Option<u32>, Option<&'a Path>, i32);
 
 struct Search<'a> {
     processes: &'a Processes,
@@ -195,7 +198,7 @@ impl<'a> Search<'a> {
                 found.push(group);
             }
         }
-        let mut siblings: BTreeMap<(i32, Option<u32>, Option<&Path>, i32), Vec<&Process>> = BTreeMap::new();
+        let mut siblings: BTreeMap<Kin<'_>, Vec<&Process>> = BTreeMap::new();
         for root in self.roots(&trees) {
             let parent = self.processes.get(root.parent).filter(|parent| self.holds_together(parent));
             let alone = if parent.is_some() { 0 } else { root.pid };

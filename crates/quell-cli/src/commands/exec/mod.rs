@@ -46,7 +46,8 @@ const AT_FIRST: CpuCount = CpuCount::whole(1);
 impl Arguments {
     fn workload(&self) -> Result<Workload> {
         let class = self.asked.class();
-        let at_first = if class == Class::LatencyCritical { AT_FIRST } else { CpuCount::ZERO };
+        let most = self.limit.unwrap_or(AT_FIRST);
+        let at_first = if class == Class::LatencyCritical { AT_FIRST.min(most) } else { CpuCount::ZERO };
         let workload = Workload {
             limit: self.limit,
             reservation: self.asked.reservation(),

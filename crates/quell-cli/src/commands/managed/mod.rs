@@ -168,8 +168,11 @@ fn manage_on<S: Subject>(
             let over = AtomicBool::new(false);
             thread::scope(|scope| {
                 if let Some(meter) = meter {
-                    let follow =
-                        || demand::follow(meter, workload.cpus, pool.len() as u32, &over, &|cpus| wish.make(cpus));
+                    let follow = || {
+                        demand::follow(meter, workload.cpus, pool.len() as u32, &over, &|cpus| {
+                            wish.make(cpus.min(workload.limit.unwrap_or(cpus)))
+                        })
+                    };
                     thread::Builder::new().name("quell-demand".into()).spawn_scoped(scope, follow)?;
                 }
                 let waited = subject.wait(worker, &say);

@@ -16,8 +16,8 @@ use quell_thread::clock;
 use super::Arguments;
 use super::target::Subject;
 
-/// Requests of a probe per second: few beside those of a service, and a thousand within five seconds.
-const PROBED: f64 = 200.0;
+/// Requests of a probe per second: few beside those of a service, and more than a thousand within five seconds.
+const PROBED: f64 = 250.0;
 /// Time between two looks at the threads.
 const LOOK: Duration = Duration::from_millis(20);
 /// The demand is measured for this long at least.

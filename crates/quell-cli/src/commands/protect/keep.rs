@@ -127,21 +127,14 @@ fn of_groups(selectors: &[Selector]) -> String {
     selectors.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A process's number is another one's after a restart: its program is what stays, with its file and its user.
+/// A process's number is another one's after a restart: what remains is its command line with its user. Not its file: an agent
+/// that runs may have given up the right to see that.
 fn of_program(subject: &Subject) -> Result<String> {
-    let Program { name, exe, uid } = &subject.program;
-    let (Some(exe), Some(uid)) = (exe, uid) else {
-        bail!(
-            "nothing is written: which program {} is cannot be read, and its number is another one's after a restart: run it as a unit of \
-             systemd",
-            subject.name
-        );
+    let Program { command, uid, .. } = &subject.program;
+    let Some(uid) = uid.filter(|_| subject.found.len() == 1) else {
+        bail!("nothing is written: --keep takes one target, of one user; name a unit of systemd, or one process");
     };
-    if subject.found.len() > 1 {
-        bail!("nothing is written: --keep takes one target");
-    }
-    let (name, exe, user) = (quoted(name), quoted(&exe.to_string_lossy()), quoted(&user_name(*uid)));
-    Ok(format!("{{ command = {name}, exe = {exe}, user = {user} }}"))
+    Ok(format!("{{ command = {}, user = {} }}", quoted(command), quoted(&user_name(uid))))
 }
 
 fn layer(policy: &str, workload: &str, parameters: &Map<String, Value>) -> String {
@@ -214,12 +207,15 @@ pub fn reload(agent: &AgentSocket, workload: &str, is_there: bool) -> Result<boo
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the agent's process has no number")?;
     kill_process(pid, Signal::HUP)
         .with_context(|| format!("cannot ask the agent to read it: kill -HUP {}", pid.as_raw_nonzero()))?;
-    let begun = Instant::now();
+    let (begun, mut waits) = (Instant::now(), None);
     while begun.elapsed() < PATIENCE {
         if let Ok(status) = client.get::<Status>("/v1/status") {
-            if status.configured.iter().any(|known| known.name == workload) == is_there {
+            let known = status.configured.iter().find(|known| known.name == workload);
+            let is_managed = status.workloads.iter().any(|managed| managed.name == workload);
+            if if is_there { is_managed } else { known.is_none() } {
                 return Ok(true);
             }
+            waits = known.and_then(|known| known.why.clone());
             if let Some(refused) = status.agent.not_reloaded.filter(|refused| before.as_ref() != Some(refused)) {
                 bail!(
                     "it is written, and the agent has refused it: {}",
@@ -228,6 +224,9 @@ pub fn reload(agent: &AgentSocket, workload: &str, is_there: bool) -> Result<boo
             }
         }
         std::thread::sleep(Duration::from_millis(100));
+    }
+    if let Some(why) = waits {
+        bail!("it is written, and the agent does not manage it yet: {why}");
     }
     bail!("it is written, and the agent has not read it within {} s: see `quell status`", PATIENCE.as_secs())
 }

@@ -83,7 +83,7 @@ pub fn run(agent: &Client, course: &Course<'_>, set: &[String], follows: bool, s
         if let Some(cpus) = following.as_mut().and_then(Following::next)
             && let Err(error) = agent.resize(leasing, cpus.as_f64())
         {
-            eprintln!("quell: {}: its request stays as it was: {error}", course.workload.name);
+            eprintln!("quell: {}: its request could not be changed: {error}", course.workload.name);
         }
         refused.is_none() && !stop.load(Ordering::Acquire)
     };

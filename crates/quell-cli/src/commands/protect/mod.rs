@@ -14,10 +14,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use quell_command::{signals, units};
+use quell_command::units;
 use quell_model::{CpuCount, Nanos, Policy as _, Workload};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::agent_socket::AgentSocket;
 use super::managed::{Asked, demand};
@@ -69,7 +71,10 @@ pub struct Arguments {
 /// Protects.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
-    signals::set_on_interrupt(&stop)?;
+    // A terminal sends Ctrl-C to guardian and worker: one that comes twice must not kill.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
+    }
     let subject = Subject::find(&arguments.targets)?;
     let agent = leased::agent(&arguments.agent)?;
     if let Some(agent) = &agent {

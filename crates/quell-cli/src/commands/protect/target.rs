@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use quell_linux::procfs::ProcFs;
@@ -24,7 +23,7 @@ pub struct Subject {
     pub found: Vec<Found>,
     /// Their selectors.
     pub selectors: Vec<Selector>,
-    /// The program of the first one: its name, its file, its user.
+    /// The program of the first one.
     pub program: Program,
 }
 
@@ -33,8 +32,8 @@ pub struct Subject {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// Its file.
-    pub exe: Option<PathBuf>,
+    /// What its command line holds of it: its file's path, or else its name.
+    pub command: String,
     /// The user's number.
     pub uid: Option<u32>,
 }
@@ -67,10 +66,10 @@ impl Subject {
         let words = found.iter().map(Found::target).collect::<Vec<_>>().join(" ");
         let first = &found[0];
         let root = first.roots.first().and_then(|root| processes.get(root.tid));
-        let program = root.map_or_else(Program::default, |root| Program {
-            name: root.program().to_owned(),
-            exe: root.exe.clone(),
-            uid: root.uid,
+        let program = root.map_or_else(Program::default, |root| {
+            let path = root.exe.as_ref().and_then(|exe| exe.to_str()).filter(|path| root.command.contains(path));
+            let name = root.program().to_owned();
+            Program { command: path.map_or_else(|| name.clone(), str::to_owned), name, uid: root.uid }
         });
         Ok(Subject { name: first.name.clone(), words, selectors, program, found })
     }
@@ -85,7 +84,7 @@ impl Subject {
         self.found.iter().flat_map(|found| found.roots.iter().copied())
     }
 
-    /// Handles of those, which stay theirs when their numbers are given out again.
+    /// Handles of those, which remain theirs when their numbers are given out again.
     ///
     /// # Errors
     /// If one has ended.
