@@ -8,24 +8,32 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use quell_bench::load::Monitor;
 use quell_model::amount;
+use quell_report::screen::Screen;
 use rustix::system::uname;
 
 use super::measure::{self, Setup};
+use super::others::Others;
 use super::output::{Output, print};
 use super::result::{DemoReport, PhaseResult};
 use super::scene::{self, Phase};
 use super::{Arguments, interruptible};
+
+/// The last line: what comes next.
+const YOURS: &str =
+    "your own service: `quell protect NAME` (a unit, container, cgroup, pid or program); Ctrl-C puts everything back";
 
 /// Measures, and shows the results, also after a failed phase or Ctrl-C.
 pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode> {
     let phases = arguments.phases(setup)?;
     let output = Output::look(arguments.out.as_deref())?;
     let monitor = interruptible()?;
-    let mut report = plan(&phases, scene::may_be_real_time(), setup);
+    let others = Others::look(cpus).and_then(|others| others.line(cpus));
+    let mut report = plan(&phases, scene::may_be_real_time(), setup, cpus);
     report.machine = machine(arguments, setup, cpus);
-    for line in report.machine.iter().cloned().chain(skipped(&report)) {
+    for line in report.machine.iter().cloned().chain(others.clone()).chain(skipped(&report)) {
         eprintln!("{line}");
     }
+    report.busy = others;
     let failed = measure_all(&mut report, &phases, arguments.repeat, setup, &monitor);
     let interrupted = monitor.stop.load(Relaxed);
     if interrupted && report.measured().next().is_none() {
@@ -33,27 +41,33 @@ pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode>
         return Ok(ExitCode::from(130));
     }
     report.skipped = skipped(&report);
+    report.no_ratios = report.baseline().err();
     report.result = report.in_words();
     if arguments.json {
         print(&[serde_json::to_string(&report)?])?;
         eprintln!("{}", output.write(&report)?);
     } else {
-        let mut lines = vec![report.table(&quell_report::screen::Screen::here())];
+        let screen = Screen::here();
+        let mut lines = vec![report.bars(&screen), report.table(&screen)];
+        lines.extend(report.meanings());
         lines.extend(report.findings());
         lines.extend(report.skipped.iter().chain(&report.caveats()).map(|line| format!("! {line}")));
         print(&lines)?;
-        print(&[output.write(&report)?, report.result.clone()])?;
+        print(&[output.write(&report)?, report.result.clone(), YOURS.to_owned()])?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The phases, and which of them are left out for want of a right.
-pub fn plan(phases: &[Phase], real_time: bool, setup: &Setup) -> DemoReport {
+pub fn plan(phases: &[Phase], real_time: bool, setup: &Setup, cpus: u32) -> DemoReport {
     let left_out = |phase: &Phase| (phase.is_real_time() && !real_time).then(|| scene::NO_REAL_TIME.to_owned());
-    let result = |phase: &Phase| PhaseResult::new(phase.name, phase.title, left_out(phase));
+    let result = |phase: &Phase| PhaseResult::new(phase, left_out(phase));
     DemoReport {
         version: env!("CARGO_PKG_VERSION").into(),
         machine: Vec::new(),
+        cpus,
+        busy: None,
+        no_ratios: None,
         neighbours: setup.neighbours(),
         phases: phases.iter().map(result).collect(),
         skipped: Vec::new(),

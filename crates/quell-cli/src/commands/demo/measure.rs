@@ -1,5 +1,6 @@
 //! One phase, once: start server and antagonist, treat them, load the server.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -9,9 +10,10 @@ use quell_command::programs::antagonist::{Antagonist, Asked};
 use quell_command::programs::server::{self, Server};
 use quell_model::{SchedClass, amount};
 
+use super::others::Ticks;
 use super::result::Run;
 use super::scene::{Part, Phase};
-use super::{aside, treat};
+use super::{aside, treat, waited};
 
 /// The common set-up of all phases.
 pub struct Setup {
@@ -37,6 +39,7 @@ impl Setup {
 /// Runs one phase.
 pub fn run(phase: &Phase, setup: &Setup, kind: Kind, monitor: &Monitor) -> Result<Run> {
     let [server_spec, beside @ ..] = &phase.parts[..] else { bail!("a scene without a server") };
+    let begun = Ticks::now(Path::new("/proc"));
     let server = Server::start(server::Kind::Memcached, server_spec.threads, SchedClass::NORMAL)?;
     let spec = LoadSpec { target: server.address().parse()?, ..setup.load.clone() };
     let pid = server.pid();
@@ -48,14 +51,17 @@ pub fn run(phase: &Phase, setup: &Setup, kind: Kind, monitor: &Monitor) -> Resul
         workloads.push(of.workload(started.pid()));
         antagonist = Some(started);
     }
-    let work = || aside::of(pid, || Ok(load::run_watched(&spec, monitor)?));
-    let end = |(load, kept_off)| {
+    let load = || Ok(load::run_watched(&spec, monitor)?);
+    let work = || aside::of(pid, || waited::during(pid, load));
+    let end = |((load, waited), kept_off)| {
         let antagonist = antagonist.map(Antagonist::end).transpose()?;
         drop(server);
-        Ok((load, kept_off, antagonist))
+        Ok((load, waited, kept_off, antagonist))
     };
-    let ((load, generator_kept_off, antagonist), decisions) = treat::under(phase, workloads, work, end)?;
-    Ok(Run { load, antagonist, generator_kept_off, decisions })
+    let ((load, server_waited, generator_kept_off, antagonist), decisions) = treat::under(phase, workloads, work, end)?;
+    // Server and antagonist have ended: their time counts as this process's.
+    let others_cpus = begun.zip(Ticks::now(Path::new("/proc"))).map(|(begun, ended)| ended.others_since(&begun));
+    Ok(Run { load, antagonist, generator_kept_off, others_cpus, server_waited, decisions })
 }
 
 /// An antagonist for a workload. It is made real-time when it works, and is anything else from its start.

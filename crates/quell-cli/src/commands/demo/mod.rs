@@ -1,8 +1,10 @@
 //! `quell demo`: a real server, real antagonists, and what Quell does for it.
 
 mod aside;
+mod baseline;
 mod latency;
 mod measure;
+mod others;
 mod output;
 mod page;
 mod probe;
@@ -13,6 +15,7 @@ mod shares;
 #[cfg(test)]
 mod tests;
 mod treat;
+mod waited;
 mod words;
 
 use std::path::PathBuf;
@@ -41,7 +44,7 @@ const GENERATOR_PRIORITY: u8 = 10;
 /// The phases: alone; co-run on plain Linux; Linux's own best (the antagonist as SCHED_IDLE in the server's session);
 /// the server as SCHED_FIFO (the limit of what is possible, but unsafe: a runaway would take the machine); its own
 /// CPUs (rkube); guard. Only processes that the demo itself started are touched. Phases that need a right that is not there are
-/// skipped; the last line says the result in words.
+/// skipped. The result stands in words at the end; where the server alone was disturbed, it has no ratios, and says why.
 #[derive(Args)]
 pub struct Arguments {
     /// What to show

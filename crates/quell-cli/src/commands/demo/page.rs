@@ -16,7 +16,7 @@ impl DemoReport {
         let mut blocks = vec![
             Block::Table { head: HEADS.map(String::from).to_vec(), rows },
             Block::Text(self.result.clone()),
-            Block::Notes(self.findings()),
+            Block::Notes(self.findings().into_iter().chain(self.meanings()).collect()),
             Block::Chart(latency_chart(
                 firsts().map(|(name, colour, run)| (name, colour, &run.load.latency.histogram)),
             )),
@@ -31,7 +31,7 @@ impl DemoReport {
             blocks.push(Block::Heading(format!("What {} decided", phase.title)));
             blocks.push(Block::Notes(decisions(phase)));
         }
-        let remarks: Vec<String> = self.skipped.iter().cloned().chain(self.caveats()).collect();
+        let remarks: Vec<String> = self.busy.iter().chain(&self.skipped).cloned().chain(self.caveats()).collect();
         if !remarks.is_empty() {
             blocks.push(Block::Heading("To be kept in mind".into()));
             blocks.push(Block::Notes(remarks));

@@ -2,11 +2,15 @@
 
 use quell_bench::antagonist::AntagonistReport;
 use quell_bench::load::{LoadReport, QUANTILES};
+use quell_report::bars::{Bar, log_bars};
 use quell_report::human;
 use quell_report::page::Cell;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::{Deserialize, Serialize};
+
+use super::baseline::is_sound;
+use super::scene::Phase;
 
 /// One phase, once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -18,6 +22,13 @@ pub struct Run {
     /// Was the load generator kept off the CPUs that the server had for itself?
     #[serde(default)]
     pub generator_kept_off: bool,
+    /// CPUs that other programs used meanwhile; absent where that cannot be read.
+    #[serde(default)]
+    pub others_cpus: Option<f64>,
+    /// The largest share of the load's time in which one of the server's threads waited for a CPU; absent where the kernel does
+    /// not count that.
+    #[serde(default)]
+    pub server_waited: Option<f64>,
     /// Quell's decisions as text, with the time since the phase began in seconds.
     pub decisions: Vec<(f64, String)>,
 }
@@ -37,6 +48,9 @@ pub struct PhaseResult {
     pub name: String,
     /// Its title.
     pub title: String,
+    /// What it is, in one line.
+    #[serde(default)]
+    pub means: String,
     /// One entry a repetition; none where it was left out.
     pub runs: Vec<Run>,
     /// The reason why it did not run.
@@ -51,6 +65,15 @@ pub struct DemoReport {
     pub version: String,
     /// CPUs, kernel, threads of server and antagonist, rate: one line each.
     pub machine: Vec<String>,
+    /// The number of CPUs.
+    #[serde(default)]
+    pub cpus: u32,
+    /// Other programs' work before the first phase, where the machine was not quiet.
+    #[serde(default)]
+    pub busy: Option<String>,
+    /// Why no phase is compared with the server alone; null: they are.
+    #[serde(default)]
+    pub no_ratios: Option<String>,
     /// The neighbours.
     pub neighbours: String,
     /// All phases, also those that did not run.
@@ -63,8 +86,9 @@ pub struct DemoReport {
 
 impl PhaseResult {
     /// A phase that has not run yet, or will not.
-    pub fn new(name: &str, title: &str, left_out: Option<String>) -> PhaseResult {
-        PhaseResult { name: name.into(), title: title.into(), runs: Vec::new(), left_out }
+    pub fn new(phase: &Phase, left_out: Option<String>) -> PhaseResult {
+        let [name, title, means] = [phase.name, phase.title, phase.means].map(str::to_owned);
+        PhaseResult { name, title, means, runs: Vec::new(), left_out }
     }
 
     /// The runs in which the server answered at all.
@@ -82,6 +106,11 @@ impl PhaseResult {
         median(self.runs.iter().map(|run| run.load.lateness.at(0.99))).unwrap_or(0)
     }
 
+    /// The largest share of the time in which one of the server's threads waited for a CPU, median over the runs.
+    pub fn waited(&self) -> Option<f64> {
+        median_f64(self.runs.iter().filter_map(|run| run.server_waited))
+    }
+
     /// The antagonist's work per second, median over the runs.
     pub fn antagonist_per_s(&self) -> Option<f64> {
         let per_s: Option<Vec<f64>> = self.runs.iter().map(Run::antagonist_per_s).collect();
@@ -97,6 +126,10 @@ impl PhaseResult {
             return cells;
         }
         for (index, q) in QUANTILES.iter().enumerate().filter(|(_, q)| **q != 0.9) {
+            if !self.answered().all(|run| is_sound(&run.load, *q)) {
+                cells.push(Cell::from(NOTHING));
+                continue;
+            }
             let interval = match &self.runs[..] {
                 [only] => only.load.latency.quantiles[index].interval_ns,
                 _ => {
@@ -134,6 +167,29 @@ impl DemoReport {
     /// A phase by its name.
     pub fn phase(&self, name: &str) -> Option<&PhaseResult> {
         self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// The p99 of the phases as bars; beside each the multiple of that alone, if there is something to compare with.
+    pub fn bars(&self, screen: &Screen) -> String {
+        let alone = self.baseline();
+        let bar = |phase: &PhaseResult| {
+            let ns = phase.quantile_ns(0.99).filter(|_| phase.runs.iter().all(|run| is_sound(&run.load, 0.99)))?;
+            let mut text = human::nanoseconds(ns);
+            if let (Ok(alone), true) = (&alone, phase.name != "alone" && phase.doubt().is_none()) {
+                text += &format!("  {:.1} ×", ns as f64 / *alone as f64);
+            }
+            Some(Bar { label: phase.title.clone(), ns, text })
+        };
+        let bars: Vec<Bar> = self.phases.iter().filter_map(bar).collect();
+        if bars.is_empty() {
+            return String::new();
+        }
+        format!("p99 latency of memcached beside {}, shorter is better\n{}", self.neighbours, log_bars(&bars, screen))
+    }
+
+    /// What each phase is, one line each.
+    pub fn meanings(&self) -> Vec<String> {
+        self.phases.iter().map(|phase| format!("{}: {}", phase.title, phase.means)).collect()
     }
 
     /// The comparison.

@@ -27,6 +27,8 @@ pub struct Part {
 pub struct Phase {
     pub name: &'static str,
     pub title: &'static str,
+    /// What it is, in one line.
+    pub means: &'static str,
     /// None: Linux alone decides.
     pub policy: Option<&'static str>,
     pub parts: Vec<Part>,
@@ -53,7 +55,11 @@ impl Part {
 
 impl Phase {
     fn new<const N: usize>(name: &'static str, title: &'static str, parts: [Part; N]) -> Phase {
-        Phase { name, title, policy: None, parts: parts.to_vec() }
+        Phase { name, title, means: "", policy: None, parts: parts.to_vec() }
+    }
+
+    fn meaning(self, means: &'static str) -> Phase {
+        Phase { means, ..self }
     }
 
     fn under(self, policy: &'static str) -> Phase {
@@ -72,12 +78,20 @@ pub fn latency(server_threads: u32, antagonist_threads: u32) -> Vec<Phase> {
     let antagonist = || Part::new("antagonist", Class::BestEffort, antagonist_threads, 0);
     let own_cpus = Part { reservation: Reservation::Strict, ..server() };
     vec![
-        Phase::new("alone", "server alone", [server()]),
-        Phase::new("linux", "co-run, plain Linux", [server(), antagonist()]),
-        Phase::new("linux-best", "antagonist SCHED_IDLE", [server(), antagonist().scheduled(SchedClass::Idle)]),
-        Phase::new("fifo", "server SCHED_FIFO (unsafe)", [server().scheduled(FIFO), antagonist()]),
-        Phase::new("rkube", "Quell rkube: own CPUs", [own_cpus, antagonist()]).under("rkube"),
-        Phase::new("guard", "Quell guard", [server(), antagonist()]).under("guard"),
+        Phase::new("alone", "server alone", [server()])
+            .meaning("nothing beside it but the load generator: what the other phases are compared with"),
+        Phase::new("linux", "co-run, plain Linux", [server(), antagonist()])
+            .meaning("the antagonist beside it, and nothing set: what you have today"),
+        Phase::new("linux-best", "antagonist SCHED_IDLE", [server(), antagonist().scheduled(SchedClass::Idle)])
+            .meaning("the antagonist has the lowest class that Linux offers: the best without rights"),
+        Phase::new("fifo", "server SCHED_FIFO (unsafe)", [server().scheduled(FIFO), antagonist()])
+            .meaning("the server comes before all others, without a bound: a loop in it would take the machine"),
+        Phase::new("rkube", "Quell rkube: own CPUs", [own_cpus, antagonist()])
+            .under("rkube")
+            .meaning("the server has CPUs that the antagonist may not use; what nothing manages still may"),
+        Phase::new("guard", "Quell guard", [server(), antagonist()])
+            .under("guard")
+            .meaning("the server comes before all others within a budget, and is demoted when it exceeds that"),
     ]
 }
 

@@ -13,21 +13,28 @@ fn setup() -> Setup {
     Setup { server_threads: 1, antagonist: AntagonistSpec::usual(Kind::Cpu, 4, 1 << 20), load: LoadSpec::default() }
 }
 
-/// Half a second in which every request takes this long.
+/// A second in which every request takes this long.
 pub(super) fn run(latency_ns: u64, late_ns: u64) -> Run {
-    let spec = LoadSpec { warmup_ns: 0, duration_ns: 500_000_000, ..LoadSpec::default() };
+    let spec = LoadSpec { warmup_ns: 0, duration_ns: 1_000_000_000, ..LoadSpec::default() };
     let mut record = Record::new(Schedule::new(&spec));
     record.end_ns = spec.duration_ns;
     record.due = record.schedule.slots.len();
     record.latency_ns.fill(latency_ns);
     record.lateness_ns.fill(late_ns);
-    Run { load: LoadReport::new(spec, &record, None), antagonist: None, generator_kept_off: true, decisions: vec![] }
+    Run {
+        load: LoadReport::new(spec, &record, None),
+        antagonist: None,
+        generator_kept_off: true,
+        others_cpus: None,
+        server_waited: None,
+        decisions: vec![],
+    }
 }
 
 /// A demo whose phases have these latencies in µs; those without one are left out as for an ordinary user.
-fn demo(latencies: [Option<u64>; 6], late_us: u64) -> DemoReport {
+pub(super) fn demo(latencies: [Option<u64>; 6], late_us: u64) -> DemoReport {
     let phases = scene::latency(1, 4);
-    let mut report = plan(&phases, false, &setup());
+    let mut report = plan(&phases, false, &setup(), 2);
     for (phase, latency) in report.phases.iter_mut().zip(latencies) {
         phase.runs.extend(latency.map(|us| run(1_000 * us, 1_000 * late_us)));
     }
@@ -61,16 +68,25 @@ fn the_last_line_says_the_result_in_words() {
 fn an_rkube_worse_than_linux_has_its_reason_in_the_last_line() {
     let unmanaged = demo([Some(40), Some(336), Some(80), None, Some(160), None], 1).in_words();
     assert!(unmanaged.contains("rkube is 2.0 × Linux's best: ") && unmanaged.contains("unmanaged work"), "{unmanaged}");
-    let late = demo([Some(40), Some(336), Some(80), None, Some(160), None], 100).in_words();
+    let of_rkube = |own: Run| {
+        let mut report = demo([Some(40), Some(336), Some(80), None, None, None], 1);
+        report.phases[4].runs = vec![own];
+        report.in_words()
+    };
+    let late = of_rkube(run(160_000, 50_000));
     assert!(late.contains("the load generator, kept off the server's CPUs, was late by"), "{late}");
+    let shared = of_rkube(Run { server_waited: Some(0.24), ..run(160_000, 1_000) });
+    assert!(shared.contains("its threads waited 24") && shared.contains("unmanaged work may"), "{shared}");
 }
 
 #[test]
 fn a_machine_with_other_work_is_named_in_the_result() {
     let quiet = demo([Some(40), Some(336), Some(80), Some(35), Some(50), Some(38)], 1).in_words();
     assert!(!quiet.contains("other programs"), "{quiet}");
-    let busy = demo([Some(800), Some(4000), Some(300), Some(40), Some(90), Some(60)], 1).in_words();
-    assert!(busy.contains("other programs were busy here: run the demo again"), "{busy}");
+    let mut report = demo([Some(800), Some(4000), Some(300), Some(40), Some(90), Some(60)], 1);
+    assert!(report.in_words().contains("run the demo again when the machine is quiet"), "{}", report.in_words());
+    report.busy = Some("! this machine is busy: rustc".into());
+    assert!(report.page().contains("this machine is busy"));
 }
 
 #[test]
@@ -92,5 +108,19 @@ fn the_table_fits_the_terminal() {
         let table = report.table(&quell_report::screen::Screen::columns(columns));
         quell_report::testing::assert_fits(&table, columns);
         insta::assert_snapshot!(format!("demo_{columns}"), table);
+        let bars = report.bars(&quell_report::screen::Screen::columns(columns));
+        quell_report::testing::assert_fits(&bars, columns);
+        insta::assert_snapshot!(format!("demo_bars_{columns}"), bars);
+    }
+}
+
+#[test]
+fn each_phase_is_explained_in_one_line() {
+    for line in demo([None; 6], 1).meanings() {
+        let (title, means) = line.split_once(": ").unwrap();
+        assert!(
+            !title.is_empty() && means.len() > 20 && !means.contains('\n') && line.chars().count() <= 130,
+            "{line}"
+        );
     }
 }

@@ -8,12 +8,13 @@ use super::result::{DemoReport, PhaseResult};
 const AS_GOOD: f64 = 1.05;
 /// The load generator's own lateness is named as a cause above this share of a latency.
 const OWN_SHARE: f64 = 0.2;
-/// A phase beside the antagonist with less than this share of the latency alone: something else disturbed the server alone.
-const DISTURBED: f64 = 0.5;
+/// A server whose threads wait longer than this share of the time for a CPU of their own shares it.
+const WAITED: f64 = 0.05;
 
 impl DemoReport {
+    /// A phase's p99, if it may be compared.
     fn p99(&self, name: &str) -> Option<u64> {
-        self.phase(name)?.quantile_ns(0.99)
+        self.phase(name).filter(|phase| phase.doubt().is_none())?.quantile_ns(0.99)
     }
 
     fn work(&self, name: &str) -> Option<f64> {
@@ -30,9 +31,12 @@ impl DemoReport {
         ["linux", "linux-best"].into_iter().filter(|name| self.p99(name).is_some()).min_by_key(|name| self.p99(name))
     }
 
-    /// The findings, one sentence a line.
+    /// The findings, one sentence a line; none without something to compare with.
     pub fn findings(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        if self.baseline().is_err() {
+            return lines;
+        }
         if let Some(times) = self.times("linux", "alone") {
             lines.push(format!("plain Linux: p99 is {times:.1}× the server's own"));
         }
@@ -66,11 +70,15 @@ impl DemoReport {
 
     /// The result in one line: each phase's p99 over the server's alone, and the antagonist's remaining work.
     pub fn in_words(&self) -> String {
-        let Some(alone) = self.p99("alone").filter(|ns| *ns > 0) else {
-            return "result: the server alone was not measured; nothing to compare with".into();
+        let alone = match self.baseline() {
+            Ok(alone) => alone,
+            Err(why) => return format!("result: no ratios: {why}"),
         };
         let over_alone = |phase: &PhaseResult| {
             let name = short(&phase.name)?;
+            if let Some(doubt) = phase.doubt() {
+                return Some(format!("{name} not compared: {doubt}"));
+            }
             let Some(p99) = phase.quantile_ns(0.99) else {
                 return (!phase.runs.is_empty()).then(|| format!("{name} no answer in time"));
             };
@@ -86,23 +94,12 @@ impl DemoReport {
         let mut parts = vec![format!("beside {}: {}", self.neighbours, said.join(", "))];
         parts.extend(self.kept());
         parts.extend(self.worse_than_linux());
-        parts.extend(self.disturbed(alone));
         let skipped: Vec<&str> =
             self.phases.iter().filter(|phase| phase.runs.is_empty()).filter_map(|phase| short(&phase.name)).collect();
         if !skipped.is_empty() {
             parts.push(format!("skipped: {}", skipped.join(", ")));
         }
         format!("result: {}", parts.join("; "))
-    }
-
-    /// A warning where the server alone was slower than beside the antagonist: the machine had other work.
-    fn disturbed(&self, alone: u64) -> Option<String> {
-        let least = self.phases.iter().filter_map(|phase| phase.quantile_ns(0.99)).min()?;
-        ((least as f64) < DISTURBED * alone as f64).then(|| {
-            "the server alone was slower than beside the antagonist, so other programs were busy here: run the demo \
-             again when they are not"
-                .into()
-        })
     }
 
     /// The antagonist's remaining work under Quell.
@@ -129,6 +126,11 @@ impl DemoReport {
             format!("the load generator, kept off the server's CPUs, was late by {}", human::nanoseconds(late))
         } else if !phase.runs.iter().all(|run| run.generator_kept_off) {
             "the load generator ran on the server's own CPUs".into()
+        } else if let Some(waited) = phase.waited().filter(|share| *share > WAITED) {
+            format!(
+                "its threads waited {} of the time for their own CPUs, where other programs ran: unmanaged work may",
+                human::percent(waited)
+            )
         } else {
             "the server cannot use a CPU that is idle for a moment, and unmanaged work may run on its own".into()
         };

@@ -1,6 +1,9 @@
 //! `quell top`: the agent's status, live.
 
+mod course;
+mod headline;
 mod model;
+mod panel;
 mod render;
 mod workloads;
 

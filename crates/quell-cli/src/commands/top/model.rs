@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use quell_agent::api::wire::{Class, Configured, Decision, State, Status, Workload};
+use quell_model::Signal;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::course::Course;
 use crate::commands::cells;
 
 /// The order of the workloads.
@@ -39,6 +41,10 @@ pub struct History {
     pub cpus_got: VecDeque<f64>,
     /// Its latency as a multiple of the latency to keep.
     pub slo_ratio: VecDeque<f64>,
+    /// Its latency since the first one, ns.
+    pub latency: Course<f64>,
+    /// Its threads without a CPU since the first look, on average.
+    pub waiting: Course<f64>,
 }
 
 /// Effect of a key.
@@ -56,6 +62,8 @@ pub struct Model {
     pub status: Status,
     /// The workloads' histories, by name.
     pub histories: BTreeMap<String, History>,
+    /// The CPUs that each workload got, since the first look.
+    pub holders: Course<BTreeMap<String, f64>>,
     /// The reason why no further status arrives.
     pub problem: Option<String>,
     /// The part of a CPU that the agent used between the last two.
@@ -82,6 +90,7 @@ impl Model {
         let mut model = Model {
             status,
             histories: BTreeMap::new(),
+            holders: Course::default(),
             problem: None,
             agent_cpus: None,
             paused: false,
@@ -92,6 +101,7 @@ impl Model {
             typing: None,
             chosen: None,
         };
+        model.begin();
         model.remember();
         model
     }
@@ -112,6 +122,20 @@ impl Model {
         }
     }
 
+    /// The courses begin with what was seen when the agent decided, as far as it still knows.
+    fn begin(&mut self) {
+        for decision in self.status.decisions.iter().rev() {
+            let Some(name) = &decision.workload else { continue };
+            let (history, seen) = (self.histories.entry(name.clone()).or_default(), decision.seen);
+            if let Some(latency) = seen.latency_ns {
+                history.latency.push(decision.at_ns, latency as f64, larger);
+            }
+            if let Some(waiting) = seen.threads_waiting {
+                history.waiting.push(decision.at_ns, waiting, larger);
+            }
+        }
+    }
+
     fn remember(&mut self) {
         let push = |numbers: &mut VecDeque<f64>, number: Option<f64>| {
             let Some(number) = number else { return };
@@ -126,7 +150,15 @@ impl Model {
             let history = self.histories.entry(workload.name.clone()).or_default();
             push(&mut history.cpus_got, workload.cpus_got.map(|got| got.value));
             push(&mut history.slo_ratio, workload.slo_ratio);
+            if let Some(latency) = workload.measured.get(Signal::Latency) {
+                history.latency.push(self.status.now_ns, latency.value, larger);
+            }
+            if let Some(waiting) = workload.threads_waiting {
+                history.waiting.push(self.status.now_ns, waiting.value, larger);
+            }
         }
+        let got = workloads.iter().filter_map(|workload| Some((workload.name.clone(), workload.cpus_got?.value)));
+        self.holders.push(self.status.now_ns, got.collect(), |_, later| later.clone());
     }
 
     /// A workload's name, and its state unless it is attached.
@@ -243,6 +275,11 @@ impl Model {
         };
         self.chosen = Some(workloads[next].name.clone());
     }
+}
+
+/// Of two neighbours the peak stays.
+fn larger(a: &f64, b: &f64) -> f64 {
+    a.max(*b)
 }
 
 /// The workloads that are not attached are shown too, with nothing measured.

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::model::Model;
-use super::workloads;
+use super::{headline, panel, workloads};
 use crate::commands::{cells, why};
 
 pub const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -22,43 +22,61 @@ pub const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 const CPU_CELL: u16 = 16;
 /// Decisions that are always visible, if there are any.
 const DECISIONS: u16 = 6;
+/// Workloads that wait and are listed, at most.
+const WAITS: u16 = 5;
 
 /// Draws the whole view.
 pub fn render(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
     let rows = model.workloads().len() as u16 + 1;
-    let cpus = cpu_rows(model, area.width);
-    let decided = cells::decisions(&model.status);
-    let decided_room = u16::from(decided.is_some());
-    let fixed = 2 + 1 + 1 + decided_room; // title, blank or problem, CPUs' head, keys
-    let room = area.height.saturating_sub(fixed + 1);
-    let decisions = DECISIONS.min(room / 3);
-    let cpu_room = cpus.min(room / 3);
-    let workload_room = rows.min(room.saturating_sub(decisions + cpu_room));
-    let [title, problem, table, cpu_head, cpu_grid, scheduler, decision_head, decision_list, keys] =
+    let (notice, decided, mut waits) = (notice_line(model), cells::decisions(&model.status), panel::waits(model));
+    let (notice_room, decided_room) = (u16::from(notice.is_some()), u16::from(decided.is_some()));
+    let fixed = 2 + notice_room + 1 + decided_room + 1 + 1; // headline, title, CPUs' head, decisions' head, keys
+    let room = area.height.saturating_sub(fixed);
+    let cpu_room = cpu_rows(model, area.width).min(room / 3);
+    let most = DECISIONS.max(room / 5).min(room / 3);
+    let lines = decision_lines(model, most);
+    let wrapped = |line: &Line<'_>| line.width().div_ceil(usize::from(area.width.max(1))).max(1);
+    let decisions = (lines.iter().map(wrapped).sum::<usize>() as u16).min(most);
+    waits.truncate(usize::from((room / 8).min(WAITS)));
+    let waits_room = if waits.is_empty() { 0 } else { waits.len() as u16 + 1 };
+    let workload_room = rows.min(room.saturating_sub(decisions + cpu_room + waits_room));
+    let left = room.saturating_sub(decisions + cpu_room + waits_room + workload_room);
+    let panel_room = if left >= panel::LEAST { left } else { 0 };
+    let list = if panel_room == 0 { Constraint::Min(decisions) } else { Constraint::Length(decisions) };
+    let [first, title, notice_at, table, waits_at, pictures, cpu_head, cpu_grid, scheduler, decision_head, decided_at, keys] =
         Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(1),
+            Constraint::Length(notice_room),
             Constraint::Length(workload_room),
+            Constraint::Length(waits_room),
+            Constraint::Length(panel_room),
             Constraint::Length(1),
             Constraint::Length(cpu_room),
             Constraint::Length(decided_room),
             Constraint::Length(1),
-            Constraint::Min(decisions),
+            list,
             Constraint::Length(1),
         ])
         .areas(area);
+    frame.render_widget(headline::line(model), first);
     frame.render_widget(title_line(model), title);
-    frame.render_widget(problem_line(model), problem);
+    frame.render_widget(notice.unwrap_or_default(), notice_at);
     let place = workloads::draw(frame, model, table);
+    if waits_room > 0 {
+        let lines = std::iter::once(panel::waits_title()).chain(waits);
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), waits_at);
+    }
+    if panel_room > 0 {
+        panel::draw(frame, model, pictures);
+    }
     frame.render_widget(Line::styled("CPUs", HEAD), cpu_head);
     frame.render_widget(Paragraph::new(cpu_lines(model, cpu_grid)), cpu_grid);
     frame.render_widget(Line::raw(decided.unwrap_or_default()), scheduler);
     frame.render_widget(Line::styled(decision_title(model), HEAD), decision_head);
-    frame.render_widget(
-        Paragraph::new(decision_lines(model, decision_list.height)).wrap(Wrap { trim: false }),
-        decision_list,
-    );
+    let lines = if panel_room == 0 { decision_lines(model, decided_at.height) } else { lines };
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), decided_at);
     frame.render_widget(key_line(model, place), keys);
     if model.help {
         help(frame, area);
@@ -70,6 +88,7 @@ fn title_line(model: &Model) -> Line<'static> {
     let policies = status.layers.iter().map(|layer| layer.policy.as_str()).collect::<Vec<_>>().join(" + ");
     let cpus = model.agent_cpus.map_or(String::new(), |cpus| format!("{} CPU, ", human::percent(cpus)));
     Line::from(vec![
+        Span::styled(if model.paused { "stopped, p goes on  " } else { "" }, BAD),
         Span::styled(format!("quell top  {policies}"), HEAD),
         Span::raw(format!(
             "  {} on {}, {} CPUs  agent {cpus}{}  turn {}",
@@ -82,54 +101,18 @@ fn title_line(model: &Model) -> Line<'static> {
     ])
 }
 
-/// Trouble if there is any: the agent is gone, a record failed, decisions were lost.
-fn problem_line(model: &Model) -> Line<'static> {
-    if let Some(problem) = &model.problem {
-        return Line::styled(format!("{problem}; trying again"), BAD);
-    }
+/// What is worth a line below the title: decisions that are missing, what the policies do less well here.
+fn notice_line(model: &Model) -> Option<Line<'static>> {
     let agent = &model.status.agent;
-    if let Some(what) = &agent.starting {
-        return Line::from(what.clone());
-    }
-    if let Some(why) = &agent.degraded {
-        return Line::styled(why.clone(), BAD);
-    }
-    if let Some(line) = trouble(model) {
-        return Line::styled(line, BAD);
-    }
-    if let Some(why) = agent.recording.as_ref().and_then(|recording| recording.failed.as_ref()) {
-        return Line::styled(format!("the record ended: {why}"), BAD);
-    }
-    if model.paused {
-        return Line::styled("stopped; p goes on", FAINT);
-    }
     let lost = model.status.decisions_lost;
     if lost > 0 {
-        return Line::styled(format!("{lost} decisions came faster than they could be read"), FAINT);
+        return Some(Line::styled(format!("{lost} decisions came faster than they could be read"), FAINT));
     }
-    agent.limits.first().map_or(Line::default(), |limit| {
+    agent.limits.first().map(|limit| {
         let more = agent.limits.len() - 1;
         let more = if more == 0 { String::new() } else { format!(" (and {more} more: quell status)") };
-        Line::styled(format!("! {limit}{more}"), FAINT)
+        Line::styled(format!("limit: {limit}{more}"), FAINT)
     })
-}
-
-/// What does not stand as it was set: of the agent, else of the first workload that has some.
-fn trouble(model: &Model) -> Option<String> {
-    let status = &model.status;
-    let refused = status.agent.not_reloaded.as_ref();
-    let refused = refused.map(|_| "! the configuration in the files is refused: see `quell status`".to_owned());
-    let of_workloads = status.configured.iter().flat_map(|configured| {
-        let workload = status.workloads.iter().find(|workload| workload.name == configured.name);
-        cells::remarks(configured, workload).into_iter().filter(|line| line.starts_with('!'))
-    });
-    let warnings = status.agent.warnings.iter().map(|warning| format!("! {warning}"));
-    cells::exceptions(&status.agent, status.now_ns)
-        .into_iter()
-        .chain(refused)
-        .chain(of_workloads)
-        .chain(warnings)
-        .next()
 }
 
 fn cpu_columns(width: u16) -> u16 {

@@ -190,3 +190,64 @@ fn what_another_program_changed_is_said_above_the_table() {
     let text = screen(&Model::new(status), 120, 24);
     assert!(text.contains("! db: another program changed what Quell set: 5 threads"), "{text}");
 }
+
+/// A status a second for two minutes; batch takes more and more from db, until its SLO is missed.
+fn two_minutes() -> Model {
+    let at = |second: u32| {
+        let mut next = status(4);
+        next.now_ns = u64::from(second) * 1_000_000_000 + 10_000_000_000;
+        let part = f64::from(second) / 120.0;
+        next.workloads[0].cpus_got = measured(0.5 + 2.0 * part);
+        next.workloads[1].cpus_got = measured(1.5 - part);
+        next.workloads[1].threads_waiting = measured(part);
+        next.workloads[1].measured =
+            Measurements::default().with(quell_model::Signal::Latency, measured(2e5 + 1.3e6 * part * part));
+        next
+    };
+    let mut model = Model::new(at(0));
+    (1..=120).for_each(|second| model.take(Ok(at(second))));
+    model
+}
+
+#[test]
+fn a_course_of_two_minutes_fills_terminals_of_three_sizes() {
+    let model = two_minutes();
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        let text = screen(&model, width, height);
+        insta::assert_snapshot!(format!("course_{width}x{height}"), text);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("\"! db misses its SLO, ") && first.contains("`quell why db`"), "{first}");
+        assert!(text.contains("latency  db 1.50 ms") && text.contains("2 min ago"), "{text}");
+        assert!(text.contains("4 CPUs by holder") && text.contains("▓ batch 2.50"), "{text}");
+        assert!(text.contains("db: 1.00 threads wait") && text.contains("quell gap"), "{text}");
+    }
+    assert!(screen(&model, 200, 60).contains("threads waiting for a CPU  db 1.00"));
+}
+
+#[test]
+fn who_holds_the_cpus_changes_from_left_to_right() {
+    let text = screen(&two_minutes(), 120, 40);
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("▓▓▓▓▓▓▓▓")).collect();
+    let of = |half: fn(&str) -> String| rows.iter().map(|row| half(row).matches('▓').count()).sum::<usize>();
+    let left = of(|row| row.chars().skip(62).take(28).collect());
+    let right = of(|row| row.chars().skip(90).collect());
+    assert!(right > left + 20, "batch gets more: {left}, {right}\n{text}");
+}
+
+#[test]
+fn courses_begin_with_what_the_agent_saw_at_its_decisions() {
+    let mut next = status(4);
+    next.decisions[1].seen = Seen { latency_ns: Some(700_000), threads_waiting: Some(0.5), ..Seen::default() };
+    let model = Model::new(next);
+    let db = &model.histories["db"];
+    assert_eq!(db.latency.points(), [(8_500_000_000, 7e5), (10_000_000_000, 1.5e6)]);
+    assert_eq!(db.waiting.points(), [(8_500_000_000, 0.5), (10_000_000_000, 0.25)]);
+}
+
+#[test]
+fn nothing_wrong_is_the_first_line_too() {
+    let mut next = status(4);
+    next.workloads[1].slo_kept = Some(true);
+    let text = screen(&Model::new(next), 80, 24);
+    assert!(text.starts_with("\"the only workload with an SLO keeps it"), "{text}");
+}

@@ -1,0 +1,156 @@
+//! The view's first line: what is wrong and the command for it, else that nothing is.
+
+use quell_agent::api::wire::{Class, State, Workload};
+use quell_model::amount;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::model::Model;
+use super::render::{BAD, GOOD};
+use crate::commands::cells;
+
+/// A workload with an average of so many threads that have no CPU is worth a line.
+const WAITING: f64 = 0.5;
+
+/// The line.
+pub fn line(model: &Model) -> Line<'static> {
+    let (text, style) = words(model);
+    Line::styled(text, style)
+}
+
+fn words(model: &Model) -> (String, Style) {
+    let status = &model.status;
+    let agent = &status.agent;
+    if let Some(problem) = &model.problem {
+        return (format!("{problem}; trying again"), BAD);
+    }
+    if let Some(what) = &agent.starting {
+        return (what.clone(), Style::new());
+    }
+    if let Some(why) = &agent.degraded {
+        return (why.clone(), BAD);
+    }
+    if let Some(line) = trouble(model) {
+        return (line, BAD);
+    }
+    if let Some(why) = agent.recording.as_ref().and_then(|recording| recording.failed.as_ref()) {
+        return (format!("the record ended: {why}"), BAD);
+    }
+    missed(&status.workloads)
+        .or_else(|| nothing_managed(model))
+        .or_else(|| waiting(&status.workloads))
+        .map_or_else(|| (all_well(&status.workloads), GOOD), |line| (line, BAD))
+}
+
+/// What does not stand as it was set: of the agent, else of the first workload that has some.
+fn trouble(model: &Model) -> Option<String> {
+    let status = &model.status;
+    let refused = status.agent.not_reloaded.as_ref();
+    let refused = refused.map(|_| "! the configuration in the files is refused: see `quell status`".to_owned());
+    let of_workloads = status.configured.iter().flat_map(|configured| {
+        let workload = status.workloads.iter().find(|workload| workload.name == configured.name);
+        cells::remarks(configured, workload).into_iter().filter(|line| line.starts_with('!'))
+    });
+    let warnings = status.agent.warnings.iter().map(|warning| format!("! {warning}"));
+    cells::exceptions(&status.agent, status.now_ns)
+        .into_iter()
+        .chain(refused)
+        .chain(of_workloads)
+        .chain(warnings)
+        .next()
+}
+
+/// The workload that misses its SLO by most.
+fn missed(workloads: &[Workload]) -> Option<String> {
+    let missed = || workloads.iter().filter(|workload| workload.slo_kept == Some(false));
+    let ratio = |workload: &&Workload| workload.slo_ratio.unwrap_or(0.0);
+    let worst = missed().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+    let name = &worst.name;
+    let more = match missed().count() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let latency = cells::latency(worst).trim_start_matches("! ").replace('/', " of ");
+    Some(format!("! {name} misses its SLO, {latency}{more}: `quell why {name}`; who took its CPUs: `quell gap`"))
+}
+
+fn nothing_managed(model: &Model) -> Option<String> {
+    let status = &model.status;
+    let is_there = |name: &str| !status.configured.iter().any(|of| of.name == name && of.state != State::Attached);
+    (!status.workloads.iter().any(|workload| is_there(&workload.name)))
+        .then(|| "! no workload is managed: `quell status` says what is looked for".to_owned())
+}
+
+/// The latency-critical workload that waits most, without an SLO that says if that matters.
+fn waiting(workloads: &[Workload]) -> Option<String> {
+    let waits = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
+    let of = |workload: &&Workload| workload.class == Class::Lc && workload.slo_kept.is_none() && waits(workload) >= WAITING;
+    let worst = workloads.iter().filter(of).max_by(|a, b| waits(a).total_cmp(&waits(b)))?;
+    Some(format!(
+        "! {}: {} threads have no CPU, on average: `quell gap` says who took them",
+        worst.name,
+        cells::waiting(worst)
+    ))
+}
+
+fn all_well(workloads: &[Workload]) -> String {
+    let with_slo = workloads.iter().filter(|workload| workload.slo.is_some()).count();
+    let kept = workloads.iter().filter(|workload| workload.slo_kept == Some(true)).count();
+    let all = amount(workloads.len() as u32, "workload", "workloads");
+    match (with_slo, kept) {
+        (0, _) => format!("nothing to do: {all}, none waits long; no SLO is set"),
+        (1, 1) => "the only workload with an SLO keeps it".to_owned(),
+        (with_slo, kept) if kept == with_slo => format!("all {with_slo} workloads with an SLO keep it"),
+        (with_slo, kept) => format!("{kept} of {with_slo} SLOs are kept; the other latencies are not known"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_agent::api::wire::Slo;
+
+    use super::*;
+    use crate::commands::sample::{measured, status, workload};
+
+    fn said(workloads: Vec<Workload>) -> String {
+        let mut status = status(2);
+        status.workloads = workloads;
+        words(&Model::new(status)).0
+    }
+
+    fn with_slo(name: &str, kept: Option<bool>, ratio: f64) -> Workload {
+        Workload {
+            slo: Some(Slo { quantile: 0.99, bound_ns: 1_000_000 }),
+            slo_kept: kept,
+            slo_ratio: kept.map(|_| ratio),
+            ..workload(name, Class::Lc, 1.0, 0.5)
+        }
+    }
+
+    #[test]
+    fn the_worst_missed_slo_comes_with_its_command() {
+        let line = said(vec![with_slo("a", Some(false), 1.1), with_slo("b", Some(false), 3.0), with_slo("c", Some(true), 0.5)]);
+        assert!(line.starts_with("! b misses its SLO") && line.contains("(and 1 more)"), "{line}");
+        assert!(line.contains("`quell why b`") && line.contains("`quell gap`"), "{line}");
+    }
+
+    #[test]
+    fn what_waits_without_an_slo_is_said() {
+        let mut web = workload("web", Class::Lc, 1.0, 0.5);
+        web.threads_waiting = measured(1.25);
+        let line = said(vec![web.clone(), workload("batch", Class::Be, 0.0, 1.0)]);
+        assert_eq!(line, "! web: 1.25 threads have no CPU, on average: `quell gap` says who took them");
+        web.class = Class::Be;
+        assert!(said(vec![web]).starts_with("nothing to do: 1 workload,"), "best-effort work may wait");
+    }
+
+    #[test]
+    fn nothing_wrong_is_said_as_plainly() {
+        assert_eq!(said(vec![with_slo("a", Some(true), 0.5)]), "the only workload with an SLO keeps it");
+        let two = vec![with_slo("a", Some(true), 0.5), with_slo("b", Some(true), 0.9)];
+        assert_eq!(said(two), "all 2 workloads with an SLO keep it");
+        let unknown = said(vec![with_slo("a", Some(true), 0.5), with_slo("b", None, 0.0)]);
+        assert_eq!(unknown, "1 of 2 SLOs are kept; the other latencies are not known");
+        assert!(said(vec![]).starts_with("! no workload is managed"));
+    }
+}
