@@ -183,7 +183,7 @@ fn main() -> ExitCode {
     println!("{:<36} {} {:>7} {} {:>7}", "", row(&sizes), "ratio", row(&sizes), "ratio");
     for case in CASES.iter().filter(|case| wanted.is_none_or(|part| case.name.contains(&part[..]))) {
         let ns = SIZES.map(|size| Some(case.nanoseconds(size)));
-        println!("{:<36} {} {}", case.name, row(ns), row(SIZES.map(|size| case.instructions(size))));
+        println!("{:<36} {} {}", case.name, with_ratio(ns), with_ratio(SIZES.map(|size| case.instructions(size))));
     }
     ExitCode::SUCCESS
 }
@@ -192,7 +192,7 @@ fn row(cells: &[String; 3]) -> String {
     format!("{:>10} {:>11} {:>11}", cells[0], cells[1], cells[2])
 }
 
-fn row(values: [Option<f64>; 3]) -> String {
+fn with_ratio(values: [Option<f64>; 3]) -> String {
     let cells = values.map(|value| value.map_or("-".to_owned(), |value| format!("{value:.0}")));
     let ratio = values[0].zip(values[2]).map_or("-".to_owned(), |(small, large)| format!("{:.2}", large / small));
     format!("{} {ratio:>7}", row(&cells))
