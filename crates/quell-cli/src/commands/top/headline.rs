@@ -84,7 +84,8 @@ fn nothing_managed(model: &Model) -> Option<String> {
 /// The latency-critical workload that waits most, without an SLO that says if that matters.
 fn waiting(workloads: &[Workload]) -> Option<String> {
     let waits = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
-    let of = |workload: &&Workload| workload.class == Class::Lc && workload.slo_kept.is_none() && waits(workload) >= WAITING;
+    let of =
+        |workload: &&Workload| workload.class == Class::Lc && workload.slo_kept.is_none() && waits(workload) >= WAITING;
     let worst = workloads.iter().filter(of).max_by(|a, b| waits(a).total_cmp(&waits(b)))?;
     Some(format!(
         "! {}: {} threads have no CPU, on average: `quell gap` says who took them",
@@ -129,7 +130,11 @@ mod tests {
 
     #[test]
     fn the_worst_missed_slo_comes_with_its_command() {
-        let line = said(vec![with_slo("a", Some(false), 1.1), with_slo("b", Some(false), 3.0), with_slo("c", Some(true), 0.5)]);
+        let line = said(vec![
+            with_slo("a", Some(false), 1.1),
+            with_slo("b", Some(false), 3.0),
+            with_slo("c", Some(true), 0.5),
+        ]);
         assert!(line.starts_with("! b misses its SLO") && line.contains("(and 1 more)"), "{line}");
         assert!(line.contains("`quell why b`") && line.contains("`quell gap`"), "{line}");
     }
