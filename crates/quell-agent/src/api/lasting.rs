@@ -201,7 +201,7 @@ impl hyper::body::Body for Held {
                 return Poll::Ready(None);
             }
             self.looks += 1;
-            if self.looks % LOOKS == 0 {
+            if self.looks.is_multiple_of(LOOKS) {
                 return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"\n")))));
             }
         }

@@ -48,11 +48,23 @@ pub struct Agent {
     pub(super) switched_on: Vec<(oneshot::Sender<Result<wire::Controlled, wire::Problem>>, wire::Controlled)>,
     pub(super) not_reloaded: Option<wire::NotReloaded>,
     feed: Option<Feed>,
+    realtime: RealTime,
+    vigil: Vigil,
+    trouble: Trouble,
+    pub(super) warnings: Warnings,
+}
+
+/// The loop's own place among the machine's threads.
+#[derive(Default)]
+struct RealTime {
     priority: u8,
     sentry: Option<Sentry>,
-    vigil: Vigil,
+}
+
+/// What does not work, and is tried again.
+#[derive(Default)]
+struct Trouble {
     refusals: Refusals,
-    pub(super) warnings: Warnings,
     failures: Failures,
 }
 
@@ -112,12 +124,10 @@ impl Agent {
             membership: Membership::after(Departed::kept_in(departed)),
             observers,
             feed,
-            priority: 0,
-            sentry: None,
+            realtime: RealTime::default(),
             vigil: Vigil::default(),
-            refusals: Refusals::default(),
+            trouble: Trouble::default(),
             warnings,
-            failures: Failures::default(),
         };
         agent.follow_switch("an earlier request", None)?;
         Ok(agent)
@@ -164,7 +174,7 @@ impl Agent {
                 }
                 Ok(wake) => wake,
             };
-            if self.failures.none(now()) {
+            if self.trouble.failures.none(now()) {
                 self.inform();
             }
             if let Some(at) = self.extras.off_since.take() {
@@ -201,8 +211,8 @@ impl Agent {
     /// This failure, after a row of them.
     fn wait_and_see(&mut self, error: AgentError, worker: Option<&Worker>) -> Result<(), AgentError> {
         let why = error.to_string();
-        let Next::Again(pause) = self.failures.another(&why, now()) else { return Err(error) };
-        if self.failures.is_news() {
+        let Next::Again(pause) = self.trouble.failures.another(&why, now()) else { return Err(error) };
+        if self.trouble.failures.is_news() {
             tracing::warn!("the machine could not be observed, and is tried again: {why}");
             self.inform();
         }
@@ -256,9 +266,9 @@ impl Agent {
         }
         self.observers.turned(self.stack.view(), self.stack.layers());
         log(&self.stack, self.extras.shadow, &self.host);
-        self.refusals.look(self.stack.layers(), time);
+        self.trouble.refusals.look(self.stack.layers(), time);
         self.stay_above();
-        if self.sentry.as_ref().is_some_and(Sentry::heard) {
+        if self.realtime.sentry.as_ref().is_some_and(Sentry::heard) {
             tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread at times");
         }
         if let Some(worker) = worker {
@@ -285,11 +295,14 @@ impl Agent {
             )
         });
         self.observers.inform(&News {
-            warnings: refused.chain(self.warnings.lines().iter().cloned()).chain(self.failures.warning()).collect(),
+            warnings: refused
+                .chain(self.warnings.lines().iter().cloned())
+                .chain(self.trouble.failures.warning())
+                .collect(),
             notices: self.warnings.notices().to_vec(),
             off: self.switch.told(),
             not_reloaded: self.not_reloaded.clone(),
-            stale: self.failures.stale(),
+            stale: self.trouble.failures.stale(),
         });
     }
 
@@ -309,7 +322,7 @@ impl Agent {
             _ => None,
         });
         if let Some(highest) = highest.max()
-            && highest >= self.priority
+            && highest >= self.realtime.priority
         {
             self.raise_priority(highest.saturating_add(1));
         }
@@ -317,7 +330,7 @@ impl Agent {
 
     /// The loop is real-time before a policy that came later makes others real-time.
     pub(super) fn raise_if_needed(&mut self) {
-        if self.priority == 0 && self.sentry.is_none() {
+        if self.realtime.priority == 0 && self.realtime.sentry.is_none() {
             self.raise_priority(PRIORITY);
         }
     }
@@ -341,20 +354,20 @@ impl Agent {
             tracing::warn!("a policy gives priority {} to others: the loop cannot run before them", priority - 1);
         }
         // One at a time: each sentry resets the loop to the priority that it had at the sentry's start.
-        self.sentry = None;
+        self.realtime.sentry = None;
         let sentry = Sentry::begin(priority.min(HIGHEST));
         match sentry.as_ref().map(Sentry::is_real_time) {
-            Ok(true) => self.priority = priority.min(HIGHEST),
-            Ok(false) if self.priority == 0 => {
+            Ok(true) => self.realtime.priority = priority.min(HIGHEST),
+            Ok(false) if self.realtime.priority == 0 => {
                 tracing::warn!(
                     "the loop has no real-time priority (CAP_SYS_NICE): a policy's real-time threads delay it"
                 );
-                self.priority = HIGHEST;
+                self.realtime.priority = HIGHEST;
             }
             Ok(false) => {}
             Err(error) => tracing::warn!("{error}"),
         }
-        self.sentry = sentry.ok();
+        self.realtime.sentry = sentry.ok();
     }
 
     /// The journal, for another agent after this one.
@@ -364,7 +377,7 @@ impl Agent {
     }
 
     pub(super) fn put_back(&mut self) {
-        self.refusals.end(self.stack.layers(), now());
+        self.trouble.refusals.end(self.stack.layers(), now());
         if self.only_looks() {
             return;
         }

@@ -81,15 +81,15 @@ impl Watch {
             let no_pause = elapsed.is_some_and(|elapsed| wanted >= elapsed.scaled(NO_PAUSE));
             let streak = if no_pause { before.streak + ran } else { Nanos::ZERO };
             self.longest_run = self.longest_run.max(streak);
-            self.ran = self.ran + ran;
-            self.waited = self.waited + waited;
-            wanted_by_all = wanted_by_all + wanted;
+            self.ran += ran;
+            self.waited += waited;
+            wanted_by_all += wanted;
             self.threads.insert(id, Thread { run_time, run_delay, streak, look: self.looks });
         }
         let look = self.looks;
         self.threads.retain(|_, thread| thread.look == look);
         if let Some(elapsed) = elapsed {
-            self.watched = self.watched + elapsed;
+            self.watched += elapsed;
             self.asked.push(wanted_by_all.0 as f64 / elapsed.0 as f64);
         }
         self.looked_at = Some(now);
@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_load_moves_if_more_than_a_cpu_comes_and_goes_between_looks() {
-        let (all, none): (&[(u64, u64)], &[(u64, u64)]) = (&[(10, 0); 4], &[(0, 0); 4]);
+        let all: &[(u64, u64)] = &[(10, 0); 4];
+        let none: &[(u64, u64)] = &[(0, 0); 4];
         let bursts: Vec<&[(u64, u64)]> = (0..40).map(|at| if at % 4 == 0 { all } else { none }).collect();
         assert_eq!(facts(&bursts).moves, Some(true));
         let ramp: Vec<&[(u64, u64)]> = (0..40).map(|at| if at < 20 { none } else { all }).collect();
