@@ -194,15 +194,13 @@ impl Agent {
         config.policies[own..].sort_by_key(|layer| place_in(known, name(layer)).unwrap_or(usize::MAX));
         let come = config.policies.iter().skip(own).filter(|layer| place_in(known, name(layer)).is_none());
         let new = come.map(|layer| Layer::new(layer.policy.clone(), Some(Vec::new()))).collect();
-        let mut came = 0;
-        for layer in stack::curbed(new, &self.host.capabilities()) {
+        for (came, layer) in stack::curbed(new, &self.host.capabilities()).into_iter().enumerate() {
             let policy = layer.policy.describe().name;
             if self.stack.push(layer).is_err() {
                 (0..came).for_each(|_| self.drop_layer(self.stack.layers().len() - 1));
                 return refused(format!("policy '{policy}' would set what another one sets; ask for another policy"));
             }
             self.observers.layer_came();
-            came += 1;
         }
         // What the layers that go had set goes with their workloads.
         self.membership.configure(&config, &mut self.host, quell_thread::clock::now());
