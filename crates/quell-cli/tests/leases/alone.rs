@@ -51,7 +51,7 @@ fn status_why_and_verify_see_what_an_exec_manages_and_not_what_was_killed() {
         ["one (LC) under guard", "two (LC) under guard"].iter().all(|part| said.contains(part))
     });
     assert!(out(&scene.quell(&["why", "two"])).contains("guard"));
-    let top = scene.quell(&["top", "--json", "--looks", "1"]);
+    let top = scene.quell(&["top", "--json"]);
     assert!(String::from_utf8_lossy(&top.stderr).contains("quell top --socket"), "{top:?}");
 
     // What was killed is skipped, and its socket removed: a worker, whose guardian waits for the command, and a pair.
