@@ -9,7 +9,7 @@ use super::model::Model;
 use super::render::{BAD, GOOD};
 use crate::commands::cells;
 
-/// A workload with an average of so many threads that have no CPU is worth a line.
+/// A workload with an average of this many threads without a CPU is worth a line.
 const WAITING: f64 = 0.5;
 
 /// The line.
