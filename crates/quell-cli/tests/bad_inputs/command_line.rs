@@ -98,7 +98,6 @@ pub const ROWS: &[(&str, i32, &str)] = &[
     ("restore --run-dir notes", 1, "run directory notes … --run-dir"),
     ("restore --run-dir /dev/null", 1, "run directory /dev/null … --run-dir"),
     // gap
-    ("gap", 2, "--workload"),
     ("gap --workload x", 2, "'x' … NAME=WHERE,cpus=N … such as"),
     ("gap --workload x=", 2, "pid:N, cgroup:PATH"),
     ("gap --workload x=pid:1", 2, "requests no CPUs; add cpus=N"),

@@ -155,7 +155,7 @@ fn the_place_in_a_long_list_is_shown() {
         press(&mut model, KeyCode::Down);
     }
     let text = screen(&model, 80, 24);
-    assert!(text.contains("–40 of 40") && text.contains("w39") && !text.contains("w00"), "{text}");
+    assert!(text.contains("–40 of 40") && text.contains("\"w39") && !text.contains("\"w00"), "{text}");
 }
 
 #[test]
