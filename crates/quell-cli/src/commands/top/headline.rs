@@ -71,7 +71,7 @@ fn missed(workloads: &[Workload]) -> Option<String> {
         more => format!(" (and {more} more)"),
     };
     let latency = cells::latency(worst).trim_start_matches("! ").replace('/', " of ");
-    Some(format!("! {name} misses its SLO, {latency}{more}: `quell why {name}`; who took its CPUs: `quell gap`"))
+    Some(format!("! {name} misses its SLO, {latency}: `quell why {name}`, `quell gap {name}`{more}"))
 }
 
 fn nothing_managed(model: &Model) -> Option<String> {
@@ -84,10 +84,11 @@ fn nothing_managed(model: &Model) -> Option<String> {
 /// The latency-critical workload that waits most, without an SLO that says if that matters.
 fn waiting(workloads: &[Workload]) -> Option<String> {
     let waits = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
-    let of = |workload: &&Workload| workload.class == Class::Lc && workload.slo_kept.is_none() && waits(workload) >= WAITING;
+    let of =
+        |workload: &&Workload| workload.class == Class::Lc && workload.slo_kept.is_none() && waits(workload) >= WAITING;
     let worst = workloads.iter().filter(of).max_by(|a, b| waits(a).total_cmp(&waits(b)))?;
     Some(format!(
-        "! {}: {} threads have no CPU, on average: `quell gap` says who took them",
+        "! {0}: {1} threads have no CPU, on average: `quell gap {0}` says what took it",
         worst.name,
         cells::waiting(worst)
     ))
@@ -129,9 +130,13 @@ mod tests {
 
     #[test]
     fn the_worst_missed_slo_comes_with_its_command() {
-        let line = said(vec![with_slo("a", Some(false), 1.1), with_slo("b", Some(false), 3.0), with_slo("c", Some(true), 0.5)]);
+        let line = said(vec![
+            with_slo("a", Some(false), 1.1),
+            with_slo("b", Some(false), 3.0),
+            with_slo("c", Some(true), 0.5),
+        ]);
         assert!(line.starts_with("! b misses its SLO") && line.contains("(and 1 more)"), "{line}");
-        assert!(line.contains("`quell why b`") && line.contains("`quell gap`"), "{line}");
+        assert!(line.contains("`quell why b`") && line.contains("`quell gap b`"), "{line}");
     }
 
     #[test]
@@ -139,7 +144,7 @@ mod tests {
         let mut web = workload("web", Class::Lc, 1.0, 0.5);
         web.threads_waiting = measured(1.25);
         let line = said(vec![web.clone(), workload("batch", Class::Be, 0.0, 1.0)]);
-        assert_eq!(line, "! web: 1.25 threads have no CPU, on average: `quell gap` says who took them");
+        assert_eq!(line, "! web: 1.25 threads have no CPU, on average: `quell gap web` says what took it");
         web.class = Class::Be;
         assert!(said(vec![web]).starts_with("nothing to do: 1 workload,"), "best-effort work may wait");
     }

@@ -24,17 +24,20 @@ const THREE: u16 = 150;
 const SHOWN: usize = 6;
 /// A smaller average of waiting threads is none.
 const WAITS: f64 = 0.01;
-const COLOURS: [Color; SHOWN] =
-    [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Blue, Color::Red];
+const COLOURS: [Color; SHOWN] = [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Blue, Color::Red];
 /// Holders of CPUs look different without colours, too.
 const FILLS: [&str; SHOWN] = ["█", "▓", "▒", "░", "#", "+"];
 const FREE: &str = "·";
 
 /// Draws as many of the pictures as there is room for.
 pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
-    let latency = Picture { title: "latency", of: |history| &history.latency, text: |ns| human::nanoseconds(ns as u64) };
-    let waiting =
-        Picture { title: "threads waiting for a CPU", of: |history| &history.waiting, text: |value| format!("{value:.2}") };
+    let latency =
+        Picture { title: "latency", of: |history| &history.latency, text: |ns| human::nanoseconds(ns as u64) };
+    let waiting = Picture {
+        title: "threads waiting for a CPU",
+        of: |history| &history.waiting,
+        text: |value| format!("{value:.2}"),
+    };
     let has_latency = model.histories.values().any(|history| !history.latency.points().is_empty());
     let first = if has_latency { &latency } else { &waiting };
     match area.width {
@@ -121,7 +124,8 @@ fn ago(seconds: f64) -> String {
 fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let cpus = model.status.cpus.len() as f64;
     let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
-    let mut shown: Vec<&Workload> = model.status.workloads.iter().filter(|workload| workload.cpus_got.is_some()).collect();
+    let mut shown: Vec<&Workload> =
+        model.status.workloads.iter().filter(|workload| workload.cpus_got.is_some()).collect();
     shown.sort_by(|a, b| got(b).total_cmp(&got(a)).then_with(|| a.name.cmp(&b.name)));
     shown.truncate(SHOWN);
     // Latency-critical ones at the bottom.
@@ -143,9 +147,7 @@ fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
             below += by_name.and_then(|of| of.get(&workload.name)).copied().unwrap_or(0.0);
             height < below
         });
-        place.map_or(Span::styled(FREE, FAINT), |place| {
-            Span::styled(FILLS[place], Style::new().fg(COLOURS[place]))
-        })
+        place.map_or(Span::styled(FREE, FAINT), |place| Span::styled(FILLS[place], Style::new().fg(COLOURS[place])))
     };
     let rows = (0..grid.height).map(|row| Line::from_iter((0..grid.width).map(|column| cell(column, row))));
     frame.render_widget(Paragraph::new(rows.collect::<Vec<_>>()), grid);
@@ -155,20 +157,18 @@ fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         names.push(Span::styled(format!("{} {} {:.2}  ", FILLS[place], workload.name, got(workload)), style));
     }
     let rest = (cpus - shown.iter().map(|workload| got(workload)).sum::<f64>()).max(0.0);
-    names.push(Span::styled(format!("{FREE} others, idle {rest:.2}"), FAINT));
+    names.push(Span::styled(format!("{FREE} rest {rest:.2}"), FAINT));
     frame.render_widget(Line::from(names), legend);
 }
 
-/// Who waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say who took what.
+/// What waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say who took what.
 pub fn waits(model: &Model) -> Vec<Line<'static>> {
     let waiting = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
     let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
-    let workloads = model.workloads();
-    let mut victims: Vec<&Workload> = workloads.into_iter().filter(|workload| waiting(workload) >= WAITS).collect();
     // What best-effort work waits for is what it is there for.
-    victims.sort_by(|a, b| {
-        (a.class != Class::Lc).cmp(&(b.class != Class::Lc)).then_with(|| waiting(b).total_cmp(&waiting(a)))
-    });
+    let is_victim = |workload: &&Workload| workload.class == Class::Lc && waiting(workload) >= WAITS;
+    let mut victims: Vec<&Workload> = model.workloads().into_iter().filter(is_victim).collect();
+    victims.sort_by(|a, b| waiting(b).total_cmp(&waiting(a)));
     let line = |victim: &&Workload| {
         let mut beside: Vec<&Workload> = model.status.workloads.iter().filter(|of| of.name != victim.name).collect();
         beside.sort_by(|a, b| got(b).total_cmp(&got(a)));
@@ -189,5 +189,8 @@ pub fn waits(model: &Model) -> Vec<Line<'static>> {
 
 /// Its head.
 pub fn waits_title() -> Line<'static> {
-    Line::from(vec![Span::styled("Who waits, and beside what", HEAD), Span::styled("  who took the time: quell gap", FAINT)])
+    Line::from(vec![
+        Span::styled("Who waits, and beside what", HEAD),
+        Span::styled("  who took the time: quell gap", FAINT),
+    ])
 }

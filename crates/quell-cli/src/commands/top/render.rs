@@ -44,22 +44,34 @@ pub fn render(frame: &mut Frame<'_>, model: &Model) {
     let left = room.saturating_sub(decisions + cpu_room + waits_room + workload_room);
     let panel_room = if left >= panel::LEAST { left } else { 0 };
     let list = if panel_room == 0 { Constraint::Min(decisions) } else { Constraint::Length(decisions) };
-    let [first, title, notice_at, table, waits_at, pictures, cpu_head, cpu_grid, scheduler, decision_head, decided_at, keys] =
-        Layout::vertical([
-            Constraint::Length(1),
-            Constraint::Length(1),
-            Constraint::Length(notice_room),
-            Constraint::Length(workload_room),
-            Constraint::Length(waits_room),
-            Constraint::Length(panel_room),
-            Constraint::Length(1),
-            Constraint::Length(cpu_room),
-            Constraint::Length(decided_room),
-            Constraint::Length(1),
-            list,
-            Constraint::Length(1),
-        ])
-        .areas(area);
+    let [
+        first,
+        title,
+        notice_at,
+        table,
+        waits_at,
+        pictures,
+        cpu_head,
+        cpu_grid,
+        scheduler,
+        decision_head,
+        decided_at,
+        keys,
+    ] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(notice_room),
+        Constraint::Length(workload_room),
+        Constraint::Length(waits_room),
+        Constraint::Length(panel_room),
+        Constraint::Length(1),
+        Constraint::Length(cpu_room),
+        Constraint::Length(decided_room),
+        Constraint::Length(1),
+        list,
+        Constraint::Length(1),
+    ])
+    .areas(area);
     frame.render_widget(headline::line(model), first);
     frame.render_widget(title_line(model), title);
     frame.render_widget(notice.unwrap_or_default(), notice_at);
