@@ -161,7 +161,7 @@ fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     frame.render_widget(Line::from(names), legend);
 }
 
-/// What waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say who took what.
+/// What waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say what took.
 pub fn waits(model: &Model) -> Vec<Line<'static>> {
     let waiting = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
     let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
@@ -187,10 +187,10 @@ pub fn waits(model: &Model) -> Vec<Line<'static>> {
     victims.iter().map(line).collect()
 }
 
-/// Its head.
+/// The head of that list.
 pub fn waits_title() -> Line<'static> {
     Line::from(vec![
-        Span::styled("Who waits, and beside what", HEAD),
-        Span::styled("  who took the time: quell gap", FAINT),
+        Span::styled("What waits, and beside what", HEAD),
+        Span::styled("  what took the time: quell gap NAME", FAINT),
     ])
 }
