@@ -1,9 +1,11 @@
 //! `quell-lab demo`: the phases of `quell demo` in a guest, in lock-step time.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use quell_report::screen::Screen;
 
 use crate::in_guest::peers::{self, Comparison};
 
@@ -13,12 +15,14 @@ const PHASES: [&str; 7] = ["alone", "equal", "idle", "fifo", "guard", "rkube", "
 const SCENE: &str = "spin";
 /// Each phase's load lasts so long.
 const SECONDS: u32 = 4;
+/// The last line: what comes next.
+const YOURS: &str = "on this machine: `quell demo`; your own service: `quell protect NAME`";
 
 /// Show what Quell does, equally on every machine: the phases of `quell demo` and caladan on a real kernel in a guest.
 ///
 /// Time there counts the guest's own instructions: what else this machine does changes nothing, and the same program finds the same
-/// figures again. Each phase is a boot of minutes. What was measured is kept: an interrupted demo goes on where it was. It is `run
-/// spin --on programs --in lab` with some of its treatments.
+/// figures again. Each phase is a boot. What was measured is kept: an interrupted demo goes on where it was. It is `run spin --on
+/// programs --in lab` with some of its treatments.
 #[derive(Args)]
 pub struct Arguments {
     /// CPUs of the guest
@@ -37,7 +41,11 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    peers::run(&arguments.comparison()?)
+    let status = peers::run(&arguments.comparison()?)?;
+    if !arguments.json {
+        writeln!(io::stdout().lock(), "{}", Screen::here().wrap(YOURS))?;
+    }
+    Ok(status)
 }
 
 impl Arguments {
