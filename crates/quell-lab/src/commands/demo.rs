@@ -13,7 +13,7 @@ use crate::in_guest::peers::{self, Comparison};
 const PHASES: [&str; 7] = ["alone", "equal", "idle", "fifo", "guard", "rkube", "caladan"];
 /// The scene: as in `quell demo`, two spinning threads a CPU beside memcached.
 const SCENE: &str = "spin";
-/// Each phase's load lasts so long.
+/// Length of each phase's load.
 const SECONDS: u32 = 4;
 /// The last line: what comes next.
 const YOURS: &str = "on this machine: `quell demo`; your own service: `quell protect NAME`";

@@ -9,7 +9,7 @@ use super::model::Model;
 use super::render::{BAD, GOOD};
 use crate::commands::cells;
 
-/// A workload with an average of so many threads that have no CPU is worth a line.
+/// From this average on, threads that have no CPU are worth a line.
 const WAITING: f64 = 0.5;
 
 /// The line.
