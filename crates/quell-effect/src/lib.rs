@@ -1,7 +1,7 @@
 //! What a change did to a service: measured before and after it, or off and on in turns.
 //!
 //! A [`source`] measures a service while it runs: its own histogram, a probe, or the queueing delay of its threads. [`phase`] keeps
-//! what was measured in slices of time, [`compare`] sets two phases against each other, and [`report`] says it in words, bars and
+//! what was measured in slices of time, [`compare()`] sets two phases against each other, and [`report`] says it in words, bars and
 //! JSON. [`prove`] has the design and the analysis of an experiment that alternates. All but [`source`] and [`watch`] is pure.
 
 pub mod compare;

@@ -20,6 +20,7 @@ const GROUPS: [Group; 5] = [
                     "quell-lab run spin --on programs --in lab --against alone,fifo --cpus 2 --seeds 1",
                 ],
             ),
+            ("demo", ["quell-lab demo", "quell-lab demo --cpus 4 --seeds 3 --json"]),
             (
                 "validate",
                 ["quell-lab validate memcached-2cpus", "quell-lab validate scenes/spin.toml --seeds 2 --json"],

@@ -3,6 +3,7 @@
 mod boot;
 mod cluster;
 mod completions;
+mod demo;
 mod generate;
 mod help;
 mod paper;
@@ -27,6 +28,7 @@ pub enum Command {
     Boot(boot::Arguments),
     Cluster(cluster::Arguments),
     Completions(completions::Arguments),
+    Demo(demo::Arguments),
     Generate(generate::Arguments),
     Paper(paper::Arguments),
     Replay(replay::Arguments),
@@ -54,6 +56,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Boot(arguments) => boot::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Paper(arguments) => paper::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),

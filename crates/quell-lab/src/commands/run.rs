@@ -309,6 +309,7 @@ impl Arguments {
             shared: self.shared,
             kernel: self.kernel.clone(),
             cached: self.cached,
+            bars: false,
             json: self.json.is_some(),
         })
     }

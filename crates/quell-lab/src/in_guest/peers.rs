@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use quell_command::output::stamped;
 use quell_evidence::{Cell, Treatment};
 use quell_guest::{Lab, ToStderr};
+use quell_report::bars::{Bar, log_bars};
+use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use quell_sim::scenario::Shipped;
@@ -39,9 +41,14 @@ pub struct Comparison {
     pub kernel: Option<String>,
     /// Is only shown what was measured before?
     pub cached: bool,
+    /// Do bars of the p99 stand above the table?
+    pub bars: bool,
     /// Are the rows printed as JSON?
     pub json: bool,
 }
+
+/// The treatment with which the others' bars are compared.
+const ALONE: &str = "alone";
 
 /// The treatments and the scenes.
 pub fn list(out: &mut impl Write) -> Result<()> {
@@ -78,6 +85,9 @@ pub fn run(asked: &Comparison) -> Result<ExitCode> {
     if asked.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&rows.iter().map(stamped).collect::<Vec<_>>())?)?;
     } else {
+        if asked.bars {
+            writeln!(out, "{}", bars(&title(asked.scene)?, &rows, &Screen::here()))?;
+        }
         writeln!(out, "{}", text(&rows, &Screen::here()))?;
         if out.is_terminal() {
             writeln!(out, "kernel {}; median over the seeds (smallest to largest)", bench.kernel_release())?;
@@ -182,6 +192,20 @@ fn summarised(treatment: &'static Treatment, cpus: u32, found: &[Vec<Cell>]) -> 
     found.first().into_iter().flat_map(|cells| cells.iter().filter(is_server)).enumerate().filter_map(row).collect()
 }
 
+/// The p99 of the rows as bars, with the multiple of that alone on as many CPUs.
+fn bars(title: &str, rows: &[Summary], screen: &Screen) -> String {
+    let alone = |cpus: u32| rows.iter().find(|row| row.peer.id == ALONE && row.cpus == cpus);
+    let is_only = |cpus: u32| rows.iter().all(|row| row.cpus == cpus);
+    let bar = |row: &Summary| {
+        let on = if is_only(row.cpus) { String::new() } else { format!(", {} CPUs", row.cpus) };
+        let p99 = row.p99_ns.median;
+        let times = alone(row.cpus).filter(|alone| alone.peer.id != row.peer.id && alone.p99_ns.median > 0.0);
+        let times = times.map_or(String::new(), |alone| format!("  {:.1} ×", p99 / alone.p99_ns.median));
+        Bar { label: format!("{}{on}", row.peer.title), ns: p99 as u64, text: human::nanoseconds(p99 as u64) + &times }
+    };
+    format!("p99 latency, {title}; shorter is better\n{}", log_bars(&rows.iter().map(bar).collect::<Vec<_>>(), screen))
+}
+
 fn text(rows: &[Summary], screen: &Screen) -> String {
     let head = ["", "CPUs", "seeds", "server", "answers/s", "p50 µs", "p99 µs", "p99.9 µs", "work, blocks/s"];
     let lines = rows.iter().map(|row| {
@@ -231,6 +255,22 @@ mod tests {
         let row = summarised(&TREATMENTS[1], 2, &[boot(5.0, Some(8.0)), boot(3.0, Some(6.0))]).remove(0);
         assert_eq!(row.work_per_s, Some(Spread { median: 6.0, min: 6.0, max: 8.0 }));
         assert!(summarised(&TREATMENTS[0], 2, &[]).is_empty());
+    }
+
+    #[test]
+    fn bars_come_with_the_multiple_of_the_server_alone() {
+        let of = |name: &str, cpus, p99_us| {
+            let cells = vec![Cell { p99: Some(p99_us), late: Some(1.0), ..Cell::default() }];
+            summarised(programs::treatment(name).unwrap(), cpus, &[cells]).remove(0)
+        };
+        let screen = Screen::columns(80);
+        let one = bars("a scene", &[of("alone", 2, 100.0), of("equal", 2, 1000.0)], &screen);
+        quell_report::testing::assert_fits(&one, 80);
+        assert!(one.starts_with("p99 latency, a scene; shorter is better\n"), "{one}");
+        assert!(one.contains("1.00 ms  10.0 ×") && one.matches('×').count() == 1, "{one}");
+        let two = bars("", &[of("alone", 2, 100.0), of("equal", 4, 50.0), of("alone", 4, 25.0)], &screen);
+        assert!(two.contains(", 4 CPUs") && two.contains("50.0 µs  2.0 ×"), "{two}");
+        assert!(!bars("", &[of("equal", 2, 9.0)], &screen).contains('×'), "nothing to compare with");
     }
 
     #[test]

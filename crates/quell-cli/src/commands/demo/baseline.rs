@@ -85,14 +85,26 @@ impl DemoReport {
         let least = beside.filter_map(|phase| Some((phase.quantile_ns(0.99)?, phase))).min_by_key(|(ns, _)| *ns);
         if let Some((least, phase)) = least.filter(|(ns, _)| (*ns as f64) < DISTURBED * p99 as f64) {
             return Err(format!(
-                "the server alone (p99 {}) was slower than beside the antagonist ({}: {}), so something else disturbed it: \
-                 run the demo again when the machine is quiet",
+                "the server alone (p99 {}) was slower than beside the antagonist ({}: {}): {}",
                 human::nanoseconds(p99),
                 phase.title,
-                human::nanoseconds(least)
+                human::nanoseconds(least),
+                self.why_slower(alone, phase)
             ));
         }
         Ok(p99)
+    }
+
+    /// Why the server alone was slower than beside the antagonist, as far as is known, and what to do.
+    fn why_slower(&self, alone: &PhaseResult, beside: &PhaseResult) -> &'static str {
+        let is_known = alone.runs.iter().all(|run| run.others_cpus.is_some());
+        match (is_known, self.awake) {
+            (true, false) if alone.quantile_ns(0.5) > beside.quantile_ns(0.5) => {
+                "no other program ran, and idle CPUs that sleep wake up late: run the demo as root, which keeps them awake"
+            }
+            (true, _) => "no other program ran, but something disturbed it: run the demo again, with --repeat 3",
+            (false, _) => "something else disturbed it: run the demo again when the machine is quiet",
+        }
     }
 
     fn is_busy(&self, others: f64) -> bool {
@@ -157,6 +169,15 @@ mod tests {
             "slower than beside the antagonist (server SCHED_FIFO (unsafe): 40.0 µs)",
             "run the demo again",
         );
+    }
+
+    #[test]
+    fn cpus_that_wake_up_late_are_named_where_no_program_ran() {
+        let mut report = demo([Some(800), Some(4000), Some(300), Some(40), Some(90), Some(60)], 1);
+        report.phases[0].runs[0].others_cpus = Some(0.0);
+        assert_none(&report, "idle CPUs that sleep wake up late", "run the demo as root");
+        report.awake = true;
+        assert_none(&report, "no other program ran, but something disturbed it", "--repeat 3");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `quell demo`: the server beside antagonists, phase by phase.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::others::Others;
 use super::output::{Output, print};
 use super::result::{DemoReport, PhaseResult};
 use super::scene::{self, Phase};
-use super::{Arguments, interruptible};
+use super::{Arguments, awake, interruptible};
 
 /// The last line: what comes next.
 const YOURS: &str =
@@ -30,11 +31,15 @@ pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode>
     let others = Others::look(cpus).and_then(|others| others.line(cpus));
     let mut report = plan(&phases, scene::may_be_real_time(), setup, cpus);
     report.machine = machine(arguments, setup, cpus);
+    let awake = awake::hold(Path::new(awake::DEVICE));
+    report.machine.push(awake::line(awake.is_some()).to_owned());
+    report.awake = awake.is_some();
     for line in report.machine.iter().cloned().chain(others.clone()).chain(skipped(&report)) {
         eprintln!("{line}");
     }
     report.busy = others;
     let failed = measure_all(&mut report, &phases, arguments.repeat, setup, &monitor);
+    drop(awake);
     let interrupted = monitor.stop.load(Relaxed);
     if interrupted && report.measured().next().is_none() {
         eprintln!("quell: interrupted; everything is put back, nothing was measured");
@@ -66,6 +71,7 @@ pub fn plan(phases: &[Phase], real_time: bool, setup: &Setup, cpus: u32) -> Demo
         version: env!("CARGO_PKG_VERSION").into(),
         machine: Vec::new(),
         cpus,
+        awake: false,
         busy: None,
         no_ratios: None,
         neighbours: setup.neighbours(),

@@ -1,6 +1,7 @@
 //! `quell demo`: a real server, real antagonists, and what Quell does for it.
 
 mod aside;
+mod awake;
 mod baseline;
 mod latency;
 mod measure;

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use quell_model::{amount, foreign};
 
-/// The machine is observed for this time before the first phase.
+/// For this time the machine is looked at before the first phase.
 const LOOK: Duration = Duration::from_secs(1);
 /// Programs that are named.
 const NAMED: usize = 3;
 /// Clock ticks a second, as user space sees them (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
 
-/// Up to this number of CPUs of other programs a machine counts as quiet: 0.15, or a twentieth of its CPUs.
+/// A machine on which other programs use this many CPUs still counts as quiet: 0.15, or a twentieth of its CPUs.
 pub fn quiet(cpus: u32) -> f64 {
     (0.05 * f64::from(cpus)).max(0.15)
 }

@@ -68,6 +68,9 @@ pub struct DemoReport {
     /// The number of CPUs.
     #[serde(default)]
     pub cpus: u32,
+    /// Were idle CPUs kept awake?
+    #[serde(default)]
+    pub awake: bool,
     /// Other programs' work before the first phase, where the machine was not quiet.
     #[serde(default)]
     pub busy: Option<String>,

@@ -2,6 +2,7 @@
 
 use quell_report::human;
 
+use super::others::quiet;
 use super::result::{DemoReport, PhaseResult};
 
 /// rKube's latency may be so much above Linux's best and still count as equal.
@@ -9,7 +10,7 @@ const AS_GOOD: f64 = 1.05;
 /// The load generator's own lateness is named as a cause above this share of a latency.
 const OWN_SHARE: f64 = 0.2;
 /// A server whose threads wait longer than this share of the time for a CPU of their own shares it.
-const WAITED: f64 = 0.05;
+const WAITED: f64 = 0.01;
 
 impl DemoReport {
     /// A phase's p99, if it may be compared.
@@ -127,10 +128,10 @@ impl DemoReport {
         } else if !phase.runs.iter().all(|run| run.generator_kept_off) {
             "the load generator ran on the server's own CPUs".into()
         } else if let Some(waited) = phase.waited().filter(|share| *share > WAITED) {
-            format!(
-                "its threads waited {} of the time for their own CPUs, where other programs ran: unmanaged work may",
-                human::percent(waited)
-            )
+            let others = phase.runs.iter().any(|run| run.others_cpus.is_some_and(|used| used > quiet(self.cpus)));
+            let ran =
+                if others { "other programs, which nothing manages, ran" } else { "the kernel and Quell ran, too" };
+            format!("its threads waited {} of the time for their own CPUs, where {ran}", human::percent(waited))
         } else {
             "the server cannot use a CPU that is idle for a moment, and unmanaged work may run on its own".into()
         };

@@ -9,7 +9,7 @@ use super::model::Model;
 use super::render::{BAD, GOOD};
 use crate::commands::cells;
 
-/// A workload with an average of this many threads without a CPU is worth a line.
+/// From this average on, threads that have no CPU are worth a line.
 const WAITING: f64 = 0.5;
 
 /// The line.
@@ -71,7 +71,7 @@ fn missed(workloads: &[Workload]) -> Option<String> {
         more => format!(" (and {more} more)"),
     };
     let latency = cells::latency(worst).trim_start_matches("! ").replace('/', " of ");
-    Some(format!("! {name} misses its SLO, {latency}{more}: `quell why {name}`; who took its CPUs: `quell gap`"))
+    Some(format!("! {name} misses its SLO, {latency}: `quell why {name}`, `quell gap {name}`{more}"))
 }
 
 fn nothing_managed(model: &Model) -> Option<String> {
@@ -88,7 +88,7 @@ fn waiting(workloads: &[Workload]) -> Option<String> {
         |workload: &&Workload| workload.class == Class::Lc && workload.slo_kept.is_none() && waits(workload) >= WAITING;
     let worst = workloads.iter().filter(of).max_by(|a, b| waits(a).total_cmp(&waits(b)))?;
     Some(format!(
-        "! {}: {} threads have no CPU, on average: `quell gap` says who took them",
+        "! {0}: {1} threads have no CPU, on average: `quell gap {0}` says what took it",
         worst.name,
         cells::waiting(worst)
     ))
@@ -136,7 +136,7 @@ mod tests {
             with_slo("c", Some(true), 0.5),
         ]);
         assert!(line.starts_with("! b misses its SLO") && line.contains("(and 1 more)"), "{line}");
-        assert!(line.contains("`quell why b`") && line.contains("`quell gap`"), "{line}");
+        assert!(line.contains("`quell why b`") && line.contains("`quell gap b`"), "{line}");
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let mut web = workload("web", Class::Lc, 1.0, 0.5);
         web.threads_waiting = measured(1.25);
         let line = said(vec![web.clone(), workload("batch", Class::Be, 0.0, 1.0)]);
-        assert_eq!(line, "! web: 1.25 threads have no CPU, on average: `quell gap` says who took them");
+        assert_eq!(line, "! web: 1.25 threads have no CPU, on average: `quell gap web` says what took it");
         web.class = Class::Be;
         assert!(said(vec![web]).starts_with("nothing to do: 1 workload,"), "best-effort work may wait");
     }

@@ -157,20 +157,18 @@ fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         names.push(Span::styled(format!("{} {} {:.2}  ", FILLS[place], workload.name, got(workload)), style));
     }
     let rest = (cpus - shown.iter().map(|workload| got(workload)).sum::<f64>()).max(0.0);
-    names.push(Span::styled(format!("{FREE} others, idle {rest:.2}"), FAINT));
+    names.push(Span::styled(format!("{FREE} rest {rest:.2}"), FAINT));
     frame.render_widget(Line::from(names), legend);
 }
 
-/// Who waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say who took what.
+/// What waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say what took.
 pub fn waits(model: &Model) -> Vec<Line<'static>> {
     let waiting = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
     let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
-    let workloads = model.workloads();
-    let mut victims: Vec<&Workload> = workloads.into_iter().filter(|workload| waiting(workload) >= WAITS).collect();
     // What best-effort work waits for is what it is there for.
-    victims.sort_by(|a, b| {
-        (a.class != Class::Lc).cmp(&(b.class != Class::Lc)).then_with(|| waiting(b).total_cmp(&waiting(a)))
-    });
+    let is_victim = |workload: &&Workload| workload.class == Class::Lc && waiting(workload) >= WAITS;
+    let mut victims: Vec<&Workload> = model.workloads().into_iter().filter(is_victim).collect();
+    victims.sort_by(|a, b| waiting(b).total_cmp(&waiting(a)));
     let line = |victim: &&Workload| {
         let mut beside: Vec<&Workload> = model.status.workloads.iter().filter(|of| of.name != victim.name).collect();
         beside.sort_by(|a, b| got(b).total_cmp(&got(a)));
@@ -189,10 +187,10 @@ pub fn waits(model: &Model) -> Vec<Line<'static>> {
     victims.iter().map(line).collect()
 }
 
-/// Its head.
+/// The head of that list.
 pub fn waits_title() -> Line<'static> {
     Line::from(vec![
-        Span::styled("Who waits, and beside what", HEAD),
-        Span::styled("  who took the time: quell gap", FAINT),
+        Span::styled("What waits, and beside what", HEAD),
+        Span::styled("  what took the time: quell gap NAME", FAINT),
     ])
 }

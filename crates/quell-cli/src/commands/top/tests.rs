@@ -225,7 +225,7 @@ fn a_course_of_two_minutes_fills_terminals_of_three_sizes() {
 }
 
 #[test]
-fn who_holds_the_cpus_changes_from_left_to_right() {
+fn holders_of_cpus_change_from_left_to_right() {
     let text = screen(&two_minutes(), 120, 40);
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("▓▓▓▓▓▓▓▓")).collect();
     let of = |half: fn(&str) -> String| rows.iter().map(|row| half(row).matches('▓').count()).sum::<usize>();
