@@ -75,6 +75,9 @@ fn what_is_nothing_says_what_to_do() {
         ("/no/such/cgroup", "nothing runs in cgroup"),
         ("a\x1b[2Jb", "'a\\x1b[2Jb'"),
     ] {
+        if target == "2" && std::fs::read_to_string("/proc/2/comm").ok().as_deref() != Some("kthreadd\n") {
+            continue; // a pid namespace, which has no threads of the kernel
+        }
         let said = scene.said(&["protect", target]);
         assert!(said.code == Some(1) && said.error.contains(part), "{target}: {said:?}");
         assert_eq!(said.error.lines().count(), 1, "{said:?}");

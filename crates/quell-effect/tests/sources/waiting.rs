@@ -62,7 +62,7 @@ fn neighbour() {
 }
 
 fn until_enough(source: &mut Waiting) -> Phase {
-    watch(source, Duration::from_secs(60), |phase| phase.count() < 150).unwrap()
+    watch(source, Duration::from_secs(60), |phase| phase.count() < 150 || phase.seconds() < 5.0).unwrap()
 }
 
 #[test]

@@ -61,7 +61,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("cluster run nonsense", 1, "nonsense"),
     ("cluster run nothere.toml", 1, "reading nothere.toml"),
     ("cluster run notes/x", 1, "reading notes/x"),
-    ("cluster run four-hosts --against nonsense", 1, "no cluster policy 'nonsense'; there are: none"),
+    ("cluster run four-hosts --against nonsense", 1, "no cluster policy 'nonsense'; there are: sdc-global"),
     ("cluster run four-hosts --grain fine", 2, "'fine' … coarse, exact"),
     ("cluster why four-hosts web", 2, "'web' … <WORKLOAD>"),
     ("cluster live four-hosts --speed 0", 2, "--speed 0: give a number above 0"),
