@@ -92,7 +92,7 @@ fn without_systemd_a_command_and_what_it_started_are_one_service() {
         (35, 34, 30, "stress-ng-cpu", "/"),
         // A daemon that a script started.
         (36, 31, 36, "redis-server", "/"),
-        // A script is called after what it runs.
+        // Each command of a shell is one, a script's, too; what starts another is called after that.
         (37, 1, 37, "sh", "/"),
         (38, 37, 37, "timeout", "/"),
         (39, 38, 37, "cargo", "/"),
@@ -110,7 +110,8 @@ fn without_systemd_a_command_and_what_it_started_are_one_service() {
         "make: 31 32 33",
         "stress-ng: 34 35",
         "redis-server: 36",
-        "cargo: 37 38 39 41",
+        "sh: 37",
+        "cargo: 38 39 41",
         "sleep: 40",
         "process 50: 50",
     ];
