@@ -84,7 +84,10 @@ fn why_there_is_none_is_told() {
     let bandwidth = bandwidth(&tree, &bench);
     bench.refuse(libc::ENOENT);
     let (Support::No { why, .. }, Support::No { why: no_misses, .. }) = reported(&bandwidth) else { panic!() };
-    assert!(why.contains("memory controllers, resctrl and LLC misses") && no_misses.contains("no CPU here"), "{why}; {no_misses}");
+    assert!(
+        why.contains("memory controllers, resctrl and LLC misses") && no_misses.contains("no CPU here"),
+        "{why}; {no_misses}"
+    );
     bench.refuse(libc::EACCES);
     let (Support::No { why, fix }, Support::No { fix: same, .. }) = reported(&bandwidth) else { panic!() };
     assert!(why.contains("not allow") && fix == same && fix.contains("CAP_PERFMON"), "{why}; {fix}");

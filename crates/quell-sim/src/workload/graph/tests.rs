@@ -76,7 +76,7 @@ fn what_cannot_be_is_refused_with_its_place() {
         let error = parse(&text).unwrap_err();
         assert!(parts.iter().all(|part| error.contains(part)), "{parts:?}: {error}");
     };
-    refused("\"store\"\nsteps", "\"stare\"\nsteps", &["s.toml:47", "'stare'", "no workload"]);
+    refused("\"store\"\nsteps", "\"stare\"\nsteps", &["s.toml:47", "'stare'", "not a workload"]);
     refused("app.main\"", "app\"", &["'app'", "app.helper, app.main"]);
     refused("app.main\"", "hog\"", &["'hog'", "give it a pool"]);
     refused("lock = \"index\" }", "lock = \"idnex\" }", &["s.toml:38", "'idnex' is not a lock"]);
