@@ -113,7 +113,7 @@ impl Watch {
         let swing = are_close.then(|| libm::sqrt(squares / count as f64));
         let asked = (self.ran + self.waited).0 as f64 / self.watched.0 as f64;
         let Watch { watched, ran, waited, longest_run, .. } = *self;
-        let mean_run = self.pauses.map(|pauses| Nanos(ran.0 / pauses.max(1)));
+        let mean_run = self.pauses.map(|pauses| Nanos(ran.0 / pauses.max(self.threads.len() as u64).max(1)));
         Some(Looks { watched, ran, waited, longest_run, mean_run, asked, swing })
     }
 }
@@ -127,7 +127,9 @@ impl Looks {
         }
         facts.disturbed = Some(self.waited >= asked.scaled(UNDISTURBED));
         // A thread that waits more than it runs has no pause because others keep it from its work: it would have some without them.
-        facts.longest_run = if self.waited > self.ran { self.mean_run } else { Some(self.longest_run) };
+        // And a look within a wait, which the kernel counts at its end, takes that for a pause: the mean run is no shorter.
+        let longest = || Some(self.mean_run.map_or(self.longest_run, |mean| mean.max(self.longest_run)));
+        facts.longest_run = if self.waited > self.ran { self.mean_run } else { longest() };
         facts.cpus = facts.cpus.or(Some(CpuCount((self.asked * 1000.0) as u32)));
         facts.moves = self.swing.map(|swing| swing > f64::max(1.0, self.asked * MOVES));
     }
