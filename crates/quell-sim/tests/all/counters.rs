@@ -9,28 +9,18 @@ use quell_sim::contention::{ContentionSpec, MeasuredOfMemory, Meter, Meters, Pro
 use quell_sim::host::{capabilities, drive};
 use quell_sim::machine::Preset;
 use quell_sim::scenario::{SHIPPED, Scenario};
-use quell_sim::workload::{BatchSpec, CpuList};
+use quell_sim::workload::BatchSpec;
 use quell_sim::{KernelConfig, Machine, SimHost, WorkloadSpec};
+
+use crate::contention::pinned;
 
 fn caladan(counters: Meters) -> Machine {
     let machine = Preset::named("caladan-socket").unwrap().machine();
     Machine { contention: ContentionSpec { counters, ..ContentionSpec::default() }, ..machine }
 }
 
-/// Threads without end on CPUs of their own.
-fn batch(name: &str, profile: &str, first: u32, threads: u32) -> WorkloadSpec {
-    let cpu = |cpu: u32| CpuList([CpuId(cpu)].into_iter().collect());
-    WorkloadSpec {
-        threads,
-        affinity: (first..first + threads).map(cpu).collect(),
-        batch: Some(BatchSpec::default()),
-        profile: Some(ProfileName::Known(profile.into())),
-        ..WorkloadSpec::new(name, Class::BestEffort)
-    }
-}
-
 fn host(counters: Meters) -> SimHost {
-    let workloads = [batch("streaming", "streaming", 0, 4), batch("computing", "computing", 6, 4)];
+    let workloads = [pinned("streaming", "streaming", 0, 4), pinned("computing", "computing", 6, 4)];
     SimHost::new(caladan(counters), KernelConfig::default(), &workloads, 5, false).unwrap()
 }
 
@@ -220,7 +210,7 @@ fn without_contention_signals_and_ways_are_refused_with_the_fix() {
 #[test]
 fn without_counters_the_slowdown_is_all_that_is_known() {
     let at_rest = |streaming: u32| {
-        let workloads = [batch("streaming", "streaming", 0, streaming), batch("computing", "computing", 16, 4)];
+        let workloads = [pinned("streaming", "streaming", 0, streaming), pinned("computing", "computing", 16, 4)];
         let counters = Meters { slowdown: Meter::default(), ..Meters::named("canary").unwrap() };
         let mut host = SimHost::new(caladan(counters), KernelConfig::default(), &workloads, 5, false).unwrap();
         pass(&mut host, Nanos::from_millis(100));

@@ -20,7 +20,7 @@ fn free() -> KernelConfig {
 }
 
 /// Threads without end, each on the CPU of its number, from `first` on.
-fn pinned(name: &str, profile: &str, first: u32, threads: u32) -> WorkloadSpec {
+pub fn pinned(name: &str, profile: &str, first: u32, threads: u32) -> WorkloadSpec {
     let cpu = |cpu: u32| CpuList([CpuId(cpu)].into_iter().collect());
     WorkloadSpec {
         threads,

@@ -1,0 +1,30 @@
+//! What is simulated, a file each: one program, which links the simulator once and fills all CPUs.
+
+mod changes;
+mod clients;
+mod contention;
+mod contention_model;
+mod counters;
+mod eevdf;
+mod fairness;
+mod faulty;
+mod forks;
+mod gpu;
+mod graphs;
+mod hardware;
+mod intervals;
+mod loads;
+mod noise_floor;
+mod own;
+mod partitions;
+mod policies;
+mod queueing;
+mod realtime;
+mod scenarios;
+mod servers;
+mod simso;
+mod stealing;
+mod turns_and_reports;
+mod vas;
+mod vm_requests;
+mod vms;
