@@ -1,9 +1,11 @@
 # make demo   a real server, real antagonists, and what Quell does for it, on this machine (about a minute)
 # make test   every test that this machine can run; goes on after a failure, and names all of them at its end
 # make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
+# make test-kubernetes  pods of a real containerd in the lab, and the plug-in against upstream's runtime side; needs Go
 # make bench  what is fast, measured
 # make doc    the documentation of the code
 # make deb    two Debian packages, installed into an empty root, run, and removed
+# make dist   all that a release has (packages, static program, image, SBOM), tried in roots of Debian 12 and 13
 # make notice NOTICE: what is linked, by cargo-about
 # make lint   formatting, lints, documentation without warnings, licences of what is linked, rooms without circles
 # make licences  the licences, advisories and sources of all dependencies, by cargo-deny
@@ -13,7 +15,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # The same cases each time; new ones are `make soak`'s to find.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test soak bench doc docs deb notice lint licences setup
+.PHONY: demo test test-kubernetes soak bench doc docs deb dist notice lint licences setup
 demo: setup
 	$(CARGO) build --locked --profile demo --package quell-cli --bin quell
 	./target/demo/quell demo
@@ -26,7 +28,13 @@ docs: setup
 	@awk '/^## /{topic=$$2} /^\*\*Assumptions were/{print "stale: " topic; any=1} END{if (!any) print "no table is stale"}' papers/results.md
 
 test: setup
-	CARGO=$(CARGO) scripts/tested --workspace --locked
+	CARGO=$(CARGO) scripts/every-test
+
+test-kubernetes: setup
+	scripts/kubernetes
+	$(CARGO) build -p nri --locked --example log
+	$(CARGO) test -p nri --locked --test upstream -- --include-ignored
+	$(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
 
 # Boots of the lab, those of all soaks together, and the repeated ones.
 BOOTS ?= $(HOME)/.cache/quell/lab/boots
@@ -46,6 +54,8 @@ soak: setup
 	QUELL_SCX_FORMS=later scripts/kernels 7.3.4 programs:: fair:: hogs::
 	QUELL_SCX_FORMS=earliest scripts/kernels 6.16.12 programs:: fair:: hogs::
 	QUELL_PLANS=100000 $(CARGO) test -p quell-agent --locked --test plans
+	$(CARGO) test -p quell-cli --locked --test prove -- --ignored --nocapture
+	$(CARGO) test -p quell-lab --locked --test lab_prove -- --ignored --nocapture
 	env -u PROPTEST_RNG_SEED QUELL_REAL_STEPS=300 $(CARGO) test -p quell-linux --locked --test real_members
 	QUELL_HARDWARE_COMMANDS=100000 $(CARGO) test -p quell-linux --locked --test hardware random
 	env -u PROPTEST_RNG_SEED QUELL_CLUSTERS=10000 $(CARGO) test -p quell-cluster-sim --locked --test cluster
@@ -55,6 +65,7 @@ soak: setup
 	$(CARGO) test -p quell-lab --locked --test validate -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hostile -- --include-ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test injected -- --include-ignored --show-output
+	$(CARGO) test -p quell-cli --locked --test own_scheduler -- --ignored --show-output
 	$(CARGO) test -p quell-cli --locked --test hotplug -- --include-ignored --show-output
 	$(CARGO) test -p quell-scx --locked --test lab -- --include-ignored --skip cookies --show-output
 	QUELL_SCX_CHAOS=servers,together $(CARGO) test -p quell-scx --locked --test lab -- chaos:: --include-ignored --show-output
@@ -74,6 +85,10 @@ notice:
 
 deb: setup
 	packaging/test-deb $$(CARGO=$(CARGO) packaging/build-deb)
+
+dist:
+	scripts/setup --dist
+	packaging/test-dist $$(CARGO=$(CARGO) packaging/build-dist)
 
 lint: setup
 	$(CARGO) fmt --all --check
