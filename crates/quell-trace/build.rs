@@ -1,5 +1,6 @@
-//! Compiles the BPF program and writes its loader's skeleton.
+//! Compiles the BPF programs and writes their loaders' skeletons.
 
 fn main() {
     quell_bpf_build::skeleton("trace", &[]);
+    quell_bpf_build::skeleton("sampler", &[]);
 }

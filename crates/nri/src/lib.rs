@@ -46,6 +46,8 @@ mod dispatch;
 mod ended;
 mod error;
 mod events;
+#[cfg(feature = "fake")]
+mod fake;
 mod link;
 mod message;
 mod plugin;
@@ -59,6 +61,8 @@ pub use backoff::Backoff;
 pub use ended::Ended;
 pub use error::Error;
 pub use events::{Event, Events};
+#[cfg(feature = "fake")]
+pub use fake::{FakeConnection, FakeRuntime};
 pub use message::{
     CdiDevice, Configuration, Container, ContainerAdjustment, ContainerState, ContainerUpdate, FailurePolicy,
     FieldOwners, FieldOwnersOfCompound, Hook, Hooks, HugepageLimit, Image, IoPriorityClass, KeyValue, LinuxContainer,

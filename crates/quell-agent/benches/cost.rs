@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
-use quell_agent::api::{About, ApiConfig, Client, wire};
+use quell_agent::api::{About, ApiConfig, Client, ShownPods, wire};
 use quell_agent::observers::{ObserverConfig, Observers};
 use quell_agent::stack::{Layer, Stack, Witness};
 use quell_linux::testkit::FakeTree;
@@ -81,7 +81,7 @@ fn measure(policy: &str, watched: Option<bool>) -> Cost {
     let layers = vec![Layer::new(AnyPolicy::named(policy).expect("a policy"), None)];
     let mut stack = Stack::new(layers, View::new(host.topology()), host.topology().all()).expect("one layer");
     let api = watched.map(|_| ApiConfig { socket: socket.clone(), ..ApiConfig::default() });
-    let observed = ObserverConfig { api, front: None, record: None };
+    let observed = ObserverConfig { api, front: None, attribution: None, pods: ShownPods::default(), record: None };
     let (mut observers, _feed) = Observers::start(&observed, About::default(), &mut stack).expect("observers");
     let client = (watched == Some(true)).then(|| Looks::begin(&socket));
     for _ in 0..10 {

@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let about = About { mode: "run".into(), host: "sim".into(), ..About::default() };
     let mut stack = stack::over(layers, host.view(), CpuSet::first(16))?;
     let api = Some(ApiConfig { socket: socket.into(), ..ApiConfig::default() });
-    let (mut observers, feed) = Observers::start(&ObserverConfig { api, front: None, record }, about, &mut stack)?;
+    let (mut observers, feed) =
+        Observers::start(&ObserverConfig { api, record, ..ObserverConfig::default() }, about, &mut stack)?;
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(seconds) {
         let latencies: Vec<Sample<Nanos>> = feed.iter().flat_map(|feed| feed.drain()).map(|post| post.sample).collect();

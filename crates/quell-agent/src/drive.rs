@@ -1,4 +1,4 @@
-//! The loop: turn after turn until told to stop.
+//! The loop: turn after turn until asked to stop.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 /// Longest wait for the first plans to settle.
 pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(5);
 
-/// Turns until `stop` is set; a sentry hears of each turn. What fails is tried again for a while.
+/// Turns until `stop` is set; a sentry gets a heartbeat each turn. What fails is tried again for a while.
 ///
 /// # Errors
 /// The host's, if it could not observe or obey again and again.
@@ -35,7 +35,7 @@ where
 {
     let mut failures = Failures::default();
     while !stop.load(Ordering::Acquire) {
-        sentry.map(Sentry::heard);
+        sentry.map(Sentry::beat);
         let turned = stack.turn(host).and_then(|wake| {
             witness.turned(stack.view(), stack.layers());
             let latest = stack.view().now + LONGEST_WAIT;
@@ -85,7 +85,7 @@ where
             witness.turned(stack.view(), stack.layers());
             let end = stack.view().now + LONGEST_SETTLING;
             while !has_settled(stack) && stack.view().now < end && !stop.load(Ordering::Acquire) {
-                sentry.as_ref().map(Sentry::heard);
+                sentry.as_ref().map(Sentry::beat);
                 host.wait(wake.sooner(Wake::At(stack.view().now + LONGEST_WAIT))).map_err(failed)?;
                 wake = stack.turn(host).map_err(failed)?;
                 witness.turned(stack.view(), stack.layers());

@@ -15,7 +15,7 @@ pub enum AgentError {
         missing: Vec<String>,
     },
     /// Two policies would set the same knob or rule.
-    #[error("policies '{first}' and '{second}' would both set {what} {on}: give them different workloads")]
+    #[error("policies '{first}' and '{second}' would both set {what} {on}: assign them different workloads")]
     Overlap {
         /// The first of the two policies in the stack.
         first: &'static str,
@@ -52,7 +52,7 @@ pub enum AgentError {
         fix: String,
     },
     /// There is one agent a host.
-    #[error("an agent is running already: process {pid} holds {}; stop it first (systemctl stop quell)", path.display())]
+    #[error("an agent is already running: process {pid} holds {}; stop it first (systemctl stop quell)", path.display())]
     Running {
         /// Its guardian's process number.
         pid: i32,
@@ -60,7 +60,7 @@ pub enum AgentError {
         path: std::path::PathBuf,
     },
     /// A lock is held, and it cannot be decided whether by a living Quell.
-    #[error("cannot tell whether a Quell is at work: another process holds {}, and {why}; end that process (`fuser -v FILE`), or remove the file if no Quell runs", lock.display())]
+    #[error("cannot determine whether Quell is running: another process holds {}, and {why}; end that process (`fuser -v FILE`), or remove the file if no Quell runs", lock.display())]
     Unclear {
         /// The lock.
         lock: std::path::PathBuf,
@@ -80,6 +80,20 @@ pub enum AgentError {
         path: std::path::PathBuf,
         /// The system's answer.
         source: std::io::Error,
+    },
+    /// A newer Quell wrote a journal.
+    #[error(
+        "the journal {} is of Quell {program}, in format {version}, and this Quell {} reads formats up to {}: nothing is changed; \
+         install Quell {program} again and run its `quell restore`",
+        path.display(), crate::journal::record::PROGRAM, crate::journal::record::VERSION
+    )]
+    NewerJournal {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Its format.
+        version: u64,
+        /// The version of Quell that wrote it.
+        program: String,
     },
     /// The guardian was to be started in a process with more than one thread.
     #[error("the guardian must start before any other thread of its process does")]
@@ -124,8 +138,16 @@ pub enum AgentError {
         /// Is it busy, or ending? The same request may be answered soon.
         for_now: bool,
     },
+    /// It accepted the connection and gave no answer.
+    #[error("the agent on {} {what}; see its log (journalctl -u quell), and ask again", socket.display())]
+    NoAnswer {
+        /// The socket.
+        socket: PathBuf,
+        /// What it did instead.
+        what: String,
+    },
     /// The answering program is no agent of this version.
-    #[error("the answer on {} is not understood ({answer}); is the agent of another version?", socket.display())]
+    #[error("unexpected answer on {} ({answer}); does the agent have another version?", socket.display())]
     OddAnswer {
         /// The socket.
         socket: PathBuf,
@@ -161,7 +183,8 @@ impl AgentError {
     #[must_use]
     pub fn is_no_answer(&self) -> bool {
         let for_now = matches!(self, AgentError::Refused { for_now: true, .. });
-        for_now || matches!(self, AgentError::NoAgent { .. } | AgentError::OddAnswer { .. })
+        for_now
+            || matches!(self, AgentError::NoAgent { .. } | AgentError::NoAnswer { .. } | AgentError::OddAnswer { .. })
     }
 
     /// The last system call's failure.

@@ -81,7 +81,7 @@ impl Failures {
     pub fn warning(&self) -> Option<String> {
         let looks = if self.count == 1 { "1 look at the machine" } else { "looks at the machine" };
         let count = if self.count == 1 { String::new() } else { format!("{} ", self.count) };
-        let standing = if self.in_a_row > 0 { "; what stands is that of the last look" } else { "" };
+        let standing = if self.in_a_row > 0 { "; the values are from the last successful read" } else { "" };
         self.warns.then(|| format!("{count}{looks} failed in the last minute ({}){standing}", self.why))
     }
 }
@@ -114,10 +114,10 @@ mod tests {
         failures.another("cannot read x", Nanos(MS));
         let text = failures.warning().unwrap();
         assert!(text.starts_with("1 look at the machine failed") && text.contains("cannot read x"), "{text}");
-        assert!(text.contains("what stands"), "{text}");
+        assert!(text.contains("the values"), "{text}");
         assert_eq!(failures.stale().map(|stale| stale.since_ns), Some(MS));
-        assert!(failures.none(Nanos(2 * MS)) && !failures.none(Nanos(3 * MS)), "told once");
-        assert!(!failures.warning().unwrap().contains("what stands"));
+        assert!(failures.none(Nanos(2 * MS)) && !failures.none(Nanos(3 * MS)), "reported once");
+        assert!(!failures.warning().unwrap().contains("the values"));
         failures.another("cannot read x", Nanos(4 * MS));
         assert!(!failures.is_news());
         assert!(failures.warning().unwrap().starts_with("2 looks at the machine"), "{:?}", failures.warning());

@@ -5,6 +5,7 @@
 //! sees each turn and cannot change it.
 
 pub mod api;
+mod attribution;
 pub mod config;
 pub mod drive;
 pub mod explain;
@@ -16,6 +17,7 @@ pub mod log;
 pub mod metrics;
 pub mod observers;
 pub mod own;
+mod pods;
 pub mod realtime;
 pub mod record;
 pub mod run;

@@ -56,7 +56,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         .open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "it is not a file of this user's"));
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "it is not owned by this user"));
     }
     if found.mode() & OTHERS != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;
@@ -109,7 +109,7 @@ pub(crate) fn write(lock: &File, text: &str) -> io::Result<()> {
 pub fn holder(lock: &File, proc: &Path) -> Holder {
     let mut bytes = [0; LONGEST];
     let length = lock.read_at(&mut bytes, 0).unwrap_or(0);
-    let Ok(found) = lock.metadata() else { return Holder::Unclear("its owner cannot be read".into()) };
+    let Ok(found) = lock.metadata() else { return Holder::Unclear("its owner cannot be determined".into()) };
     let named: Vec<Named> = String::from_utf8_lossy(&bytes[..length]).lines().filter_map(Named::parse).collect();
     judge(&named, namespace(proc), |named| named.lives(proc, found.uid())).unwrap_or_else(|| listed(&found, proc))
 }
@@ -136,7 +136,7 @@ fn judge(named: &[Named], here: Option<u64>, lives: impl Fn(&Named) -> bool) -> 
         return Some(Holder::Lives(alive.pid));
     }
     match named.iter().find(|named| !named.is_here(here)) {
-        Some(far) => Some(Holder::Unclear(format!("it names process {} of another pid namespace", far.pid))),
+        Some(far) => Some(Holder::Unclear(format!("it names process {} in another pid namespace", far.pid))),
         None => (!named.is_empty()).then_some(Holder::None),
     }
 }

@@ -62,12 +62,12 @@ impl<F: AsFd> Write for &Unwaiting<F> {
     /// Takes a line. Never fails: there is no other place to say so.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        let told = lost == 0
-            || self.line(format!("{lost} lines of the log are lost: its reader is too slow\n").as_bytes()).is_ok();
-        if !told {
+        let reported = lost == 0
+            || self.line(format!("{lost} lines of the log were lost: its reader is too slow\n").as_bytes()).is_ok();
+        if !reported {
             self.lost.fetch_add(lost, Ordering::Relaxed);
         }
-        if !told || self.line(line).is_err() {
+        if !reported || self.line(line).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
@@ -118,7 +118,7 @@ mod tests {
         let wrote = overflow(&log);
         assert!(!fcntl_getfl(&log.to).unwrap().contains(OFlags::NONBLOCK), "the file is others' as well");
         let text = rest(log, reader.into());
-        assert!(text.ends_with("100 lines of the log are lost: its reader is too slow\nthe last\n"), "{text}");
+        assert!(text.ends_with("100 lines of the log were lost: its reader is too slow\nthe last\n"), "{text}");
         // A line that did not fit wholly has its beginning there.
         let whole = text.lines().filter(|line| line.starts_with("line ")).count();
         assert!((wrote - 100..=wrote - 99).contains(&whole), "{whole} of {wrote}");
@@ -130,7 +130,7 @@ mod tests {
         let log = Unwaiting::new(writer);
         overflow(&log);
         let text = rest(log, std::os::fd::OwnedFd::from(reader).into());
-        assert!(text.contains("lines of the log are lost"), "{}", text.len());
+        assert!(text.contains("lines of the log were lost"), "{}", text.len());
     }
 
     #[test]

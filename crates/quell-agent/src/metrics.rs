@@ -1,5 +1,9 @@
 //! The status as Prometheus metrics (OpenMetrics text).
 
+mod plain;
+mod pods;
+mod waited;
+
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -11,6 +15,8 @@ use quell_model::SignalInfo;
 use quell_model::signal::{self, Kind};
 
 use crate::wire::{self, Class, Configured, Measured, Measurements, State, Status, Workload};
+
+pub use plain::{CONTENT_TYPE as PLAIN, plain};
 
 /// The format's media type.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -52,6 +58,8 @@ pub fn text(status: &Status) -> String {
     states(&mut registry, &status.configured);
     overridden(&mut registry, &status.configured);
     leased(&mut registry, &status.configured);
+    waited::register(&mut registry, status.agent.attribution.as_ref(), &status.workloads);
+    pods::register(&mut registry, status.kubernetes.as_ref());
     layers(&mut registry, status);
     machine(&mut registry, status);
     let mut out = String::new();
@@ -73,7 +81,7 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
     let value = |measured: Option<Measured>| measured.map(|measured| measured.value);
     let cpus = "CPUs that the workload";
     gauge("workload_cpus_requested", &format!("{cpus} requested"), None, &|w| Some(w.cpus_requested));
-    gauge("workload_cpus_got", &format!("{cpus} got over the last second or so"), None, &|w| value(w.cpus_got));
+    gauge("workload_cpus_used", &format!("{cpus} got over the last second or so"), None, &|w| value(w.cpus_used));
     gauge("workload_cpus_granted", &format!("{cpus} was granted or is kept on"), None, &|w| {
         w.cpus_granted_count.map(f64::from)
     });
@@ -83,11 +91,11 @@ fn workloads(registry: &mut Registry, workloads: &[Workload]) {
     gauge("workload_longest_overrun", "Longest run beyond a server's budget", Some(Unit::Seconds), &|w| {
         (w.budgets_exhausted > 0).then_some(w.longest_overrun_ns as f64 / 1e9)
     });
-    gauge("workload_slo_bound", "The latency to keep", Some(Unit::Seconds), &|w| {
+    gauge("workload_slo_bound", "The SLO's latency bound", Some(Unit::Seconds), &|w| {
         w.slo.map(|slo| slo.bound_ns as f64 / 1e9)
     });
-    gauge("workload_slo_kept", "Is the latency to keep kept? 1: yes, 0: it is missed", None, &|w| {
-        w.slo_kept.map(|kept| f64::from(u8::from(kept)))
+    gauge("workload_slo_met", "Whether the SLO is met: 1 yes, 0 missed", None, &|w| {
+        w.slo_met.map(|kept| f64::from(u8::from(kept)))
     });
     for line in Measurements::<wire::OfWorkload>::signals() {
         of_workloads(registry, line, workloads);
@@ -121,9 +129,9 @@ fn states(registry: &mut Registry, configured: &[Configured]) {
     let all = [
         (State::Waiting, "waiting"),
         (State::Attached, "attached"),
-        (State::Gone, "gone"),
-        (State::Left, "left"),
-        (State::LeftAlone, "left-alone"),
+        (State::Exited, "exited"),
+        (State::Departed, "departed"),
+        (State::BackedOff, "backed-off"),
         (State::Refused, "refused"),
     ];
     let family = Numbers::<InState>::default();
@@ -133,7 +141,7 @@ fn states(registry: &mut Registry, configured: &[Configured]) {
             family.get_or_create(&label).set(f64::from(u8::from(workload.state == state)));
         }
     }
-    registry.register("workload_state", "Where the workload of the configuration stands: 1 for its state", family);
+    registry.register("workload_state", "State of the configured workload: 1 for the current one", family);
 }
 
 fn overridden(registry: &mut Registry, configured: &[Configured]) {
@@ -153,19 +161,27 @@ fn leased(registry: &mut Registry, configured: &[Configured]) {
         let label = OfWorkload { workload: workload.name.clone(), class: class(workload.class) };
         family.get_or_create(&label).set(f64::from(u8::from(workload.leased_by.is_some())));
     }
-    registry.register("workload_leased", "Is the workload leased by a caller, and in no file? 1: yes", family);
+    registry.register(
+        "workload_leased",
+        "Whether the workload is leased by a caller and not in the configuration: 1 yes",
+        family,
+    );
 }
 
 fn machine(registry: &mut Registry, status: &Status) {
     let switched = Gauge::<i64>::default();
     switched.set(status.agent.off.is_some().into());
-    registry.register("off", "Is the agent switched off (quell off)? 1: yes", switched);
+    registry.register("agent_off", "Whether the agent is switched off (quell off): 1 yes", switched);
     let refused = Gauge::<i64>::default();
     refused.set(status.agent.not_reloaded.is_some().into());
-    registry.register("configuration_refused", "Was the configuration in the files refused? 1: yes", refused);
+    registry.register(
+        "configuration_reload_refused",
+        "Whether the last configuration reload was refused: 1 yes",
+        refused,
+    );
     let off = Gauge::<i64>::default();
     off.set(status.agent.degraded.is_some().into());
-    registry.register("scheduler_off", "Is Quell's scheduler off, though a policy asks for it? 1: yes", off);
+    registry.register("scheduler_off", "Whether Quell's scheduler is off although a policy needs it: 1 yes", off);
     for line in Measurements::<wire::OfMachine>::signals() {
         let Some(measured) = status.measured.get(line.signal) else { continue };
         let number = number(line, measured);
@@ -219,7 +235,11 @@ fn signal(registry: &mut Registry, of: &str, line: &SignalInfo, metric: impl Met
     let (name, unit) = match line.unit {
         signal::Unit::Nanoseconds => (format!("{of}{}", line.key), Some(Unit::Seconds)),
         signal::Unit::BytesPerSecond => (format!("{of}{}_bytes_per_second", line.key), None),
-        _ => (format!("{of}{}", line.key), None),
+        // Prometheus keeps the ending _count for histograms.
+        _ => match line.key.strip_suffix("_count").filter(|_| line.kind == Kind::Momentary) {
+            Some(counted) => (format!("{of}{counted}s"), None),
+            None => (format!("{of}{}", line.key), None),
+        },
     };
     register(registry, &name, help, unit, metric);
 }
@@ -241,31 +261,31 @@ fn layers(registry: &mut Registry, status: &Status) {
         registry.register(name, help, family);
     };
     counter("policy_steps", "Steps of the policy", &|layer| layer.steps);
-    counter("policy_knobs", "Knob settings asked for", &|layer| layer.knobs);
-    counter("policy_grants", "CPUs granted and revoked", &|layer| layer.grants);
-    counter("policy_refused", "Commands that the host refused", &|layer| layer.refused);
+    counter("policy_knob_settings", "Knob settings asked for", &|layer| layer.knobs);
+    counter("policy_cpu_grants", "Grants and revocations of CPUs", &|layer| layer.grants);
+    counter("policy_commands_refused", "Commands that the host refused", &|layer| layer.refused);
     let trials = Counts::<OfTrials>::default();
     for (layer, of) in status.layers.iter().zip(0..) {
-        let wire::TrialCounts { helped, harmed, no_effect, unclear, broken_off } = layer.trials;
+        let wire::TrialCounts { helped, harmed, no_effect, unclear, aborted } = layer.trials;
         let by_verdict = [
             ("helped", helped),
             ("harmed", harmed),
             ("no-effect", no_effect),
             ("unclear", unclear),
-            ("broken-off", broken_off),
+            ("aborted", aborted),
         ];
         for (verdict, count) in by_verdict {
             trials.get_or_create(&OfTrials { layer: of, policy: layer.policy.clone(), verdict }).inc_by(count);
         }
     }
-    registry.register("policy_trials", "Trials of knobs that ended, by what they showed", trials);
+    registry.register("policy_trials", "Finished trials of knobs, by verdict", trials);
     let mut number = |name: &str, help: &str, value: u64| {
         let counter: Counter = Counter::default();
         counter.inc_by(value);
         registry.register(name, help, counter);
     };
-    number("turns", "Turns of the agent's loop", status.turns);
-    number("decisions_lost", "Decisions that nobody read in time", status.decisions_lost);
+    number("loop_turns", "Turns of the agent's loop", status.turns);
+    number("decisions_lost", "Decisions lost because they came faster than they could be read", status.decisions_lost);
     let cpu = Counter::<f64, AtomicU64>::default();
     cpu.inc_by(status.agent.cpu_seconds);
     registry.register_with_unit("agent_cpu", "CPU time that the agent used", Unit::Seconds, cpu);

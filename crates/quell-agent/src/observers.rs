@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
+use quell_linux::LinuxHost;
 use quell_model::View;
 
 use crate::AgentError;
 use crate::api::control::{Call, Calls, calls};
-use crate::api::{self, About, Api, ApiConfig, Feed, Front, News};
+use crate::api::{self, About, Api, ApiConfig, Feed, Front, News, ShownPods};
+use crate::attribution::{Attribution, Shown};
 use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
 use crate::watch::{Roster, SIGNALS, Watch, watch};
 
-const OTHER_LAYERS: &str = "a leased workload brought a policy of its own, or took it away";
+const OTHER_LAYERS: &str = "a leased workload added or removed a policy of its own";
 
 /// The observers to start.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +23,10 @@ pub struct ObserverConfig {
     pub api: Option<ApiConfig>,
     /// An API that answers already, in place of a new one.
     pub front: Option<Front>,
+    /// The part of one CPU that finding out what workloads wait for may cost; None, or no API: that is not measured.
+    pub attribution: Option<f64>,
+    /// What is shown of the node's pods.
+    pub pods: ShownPods,
     /// The file to record every turn in; None: no record.
     pub record: Option<PathBuf>,
 }
@@ -32,6 +38,7 @@ pub struct Observers {
     news: Option<Sender<News>>,
     calls: Option<Calls>,
     recorder: Option<Recorder>,
+    attribution: Option<Attribution>,
     _api: Option<Api>,
 }
 
@@ -55,13 +62,19 @@ impl Observers {
         if let Some(file) = &config.record {
             observers.recorder = Some(Recorder::start(file, stack.view(), stack.layers())?);
         }
-        let front = config.front.as_ref();
+        let (front, attribution, pods) = (config.front.as_ref(), config.attribution, config.pods.clone());
         if let Some(config) = &config.api {
             let (watch, watched) = watch(stack.view(), stack.layers());
             let (mut state, posts) = api::state(about, watched);
             if let Some(recorder) = &observers.recorder {
                 state.tell_recording(recorder.progress());
             }
+            if let Some(cost) = attribution {
+                let shown = Shown::default();
+                state.show_waited(shown.clone());
+                observers.attribution = Some(Attribution::start(cost, shown)?);
+            }
+            state.show_pods(pods);
             let (news, followed) = channel();
             state.follow(followed);
             observers.news = Some(news);
@@ -76,6 +89,13 @@ impl Observers {
             feed = Some(posts);
         }
         Ok((observers, feed))
+    }
+
+    /// After a turn: what workloads wait for is found out from what it read, and becomes two of the host's signals.
+    pub fn attribute(&mut self, view: &View, host: &mut LinuxHost) {
+        if let Some(attribution) = &mut self.attribution {
+            attribution.turned(view, host);
+        }
     }
 
     /// Sets the facts about the agent.
@@ -130,9 +150,9 @@ impl Observers {
     }
 
     /// Hands over where the workloads of the configuration stand.
-    pub fn tell(&mut self, roster: Roster) {
+    pub fn publish(&mut self, roster: Roster) {
         if let Some(watch) = &mut self.watch {
-            watch.tell(roster);
+            watch.publish(roster);
         }
     }
 }

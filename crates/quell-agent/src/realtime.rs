@@ -43,7 +43,7 @@ pub fn stay_on(cpu: CpuId) -> Result<(), AgentError> {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu.index());
     rustix::thread::sched_setaffinity(None, &cpus)
-        .map_err(|errno| AgentError::System { operation: "give the loop a CPU of its own", source: errno.into() })
+        .map_err(|errno| AgentError::System { operation: "reserve a CPU for the loop", source: errno.into() })
 }
 
 /// The calling thread may run on any CPU again.
@@ -142,7 +142,7 @@ impl Sentry {
     }
 
     /// The thread is alive. To be called by it, more often than every 300 ms. Returns true if the sentry had lost patience.
-    pub fn heard(&self) -> bool {
+    pub fn beat(&self) -> bool {
         let was_silent = self.watched.is_silent();
         self.watched.heard_at.store(clock::now().0, Ordering::Release);
         if self.watched.demoted.swap(false, Ordering::AcqRel) {
@@ -158,7 +158,7 @@ impl Drop for Sentry {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.heard();
+        self.beat();
     }
 }
 
@@ -187,7 +187,7 @@ impl Watched {
             return;
         }
         let _ = set_class(self.tid, Class::Normal);
-        // Heard of in between, it may have become real-time just before it was made ordinary.
+        // With a heartbeat in between, it may have become real-time just before it was made ordinary.
         if !self.is_silent() {
             self.demoted.store(false, Ordering::Release);
             let _ = real_time();
@@ -224,8 +224,8 @@ mod tests {
             spin_while(Duration::from_secs(30), || !is_fifo());
             assert!(is_fifo());
         }
-        assert!(sentry.heard() && is_fifo());
-        assert!(!sentry.heard());
+        assert!(sentry.beat() && is_fifo());
+        assert!(!sentry.beat());
         spin_while(Duration::from_secs(30), is_fifo);
         drop(sentry);
         assert!(is_fifo(), "as `run_before_others` left it");

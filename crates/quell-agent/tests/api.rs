@@ -87,7 +87,7 @@ fn a_running_loop_can_be_questioned() {
     let db = &status.workloads[0];
     assert_eq!((db.name.as_str(), db.class, db.cpus_requested), ("db", wire::Class::Lc, 1.0));
     assert_eq!(db.knobs, ["SCHED_FIFO 1"]);
-    let got = db.cpus_got.unwrap();
+    let got = db.cpus_used.unwrap();
     assert!((got.value - 0.5).abs() < 0.05, "it wants half a CPU and has the right to it: {got:?}");
     assert_eq!(status.layers[0].policy, "guard");
     assert_eq!(status.cpus.len(), 4);
@@ -108,8 +108,8 @@ fn what_does_not_exist_is_refused_with_the_fix() {
     let mut bench = Bench::new();
     bench.run(Nanos::from_millis(100));
     let error = |path: &str| bench.client().get::<wire::Why>(path).err().unwrap().to_string();
-    let text = error("/v1/why/nobody");
-    assert!(text.contains("'nobody'") && text.contains("db, batch / jobs"), "{text}");
+    let text = error("/v1/why/unknown");
+    assert!(text.contains("'unknown'") && text.contains("db, batch / jobs"), "{text}");
     assert!(error("/v2/status").contains("/v1/schema"));
     assert!(error("/v1/histogram").contains("method"));
     let nowhere = Client::new(&bench.socket.with_extension("not")).unwrap();
@@ -133,8 +133,8 @@ fn posted_histograms_reach_the_loop_at_the_slos_quantile() {
     assert_eq!(posted.len(), 1);
     assert_eq!(posted[0].sample.value, Nanos::from_millis(2));
     assert_eq!(posted[0].sample.window, Nanos::from_secs(1));
-    let nobody = wire::Histogram { workload: "x".into(), ..histogram };
-    let error = bench.client().post::<_, wire::Accepted>("/v1/histogram", &nobody).err().unwrap();
+    let unknown = wire::Histogram { workload: "x".into(), ..histogram };
+    let error = bench.client().post::<_, wire::Accepted>("/v1/histogram", &unknown).err().unwrap();
     assert!(error.to_string().contains("no workload 'x'"), "{error}");
 }
 
@@ -173,10 +173,10 @@ fn metrics_are_what_the_status_says() {
     let mut bench = Bench::new();
     bench.run(Nanos::from_secs(1));
     let mut status: wire::Status = bench.client().get("/v1/status").unwrap();
-    assert!(!quell_agent::metrics::text(&status).contains("quell_memory"), "nobody wants it");
+    assert!(!quell_agent::metrics::text(&status).contains("quell_memory"), "no policy reads it");
     let slowdown = wire::Measured { value: 1.5, age_ns: 0, window_ns: 0, quality: wire::Quality::Estimated };
     status.measured = status.measured.with(Signal::MemorySlowdown, Some(slowdown));
-    status.workloads[0].slo_kept = Some(false);
+    status.workloads[0].slo_met = Some(false);
     status.configured = vec![wire::Configured {
         name: "web".into(),
         class: wire::Class::Lc,
@@ -184,10 +184,16 @@ fn metrics_are_what_the_status_says() {
         state: wire::State::Waiting,
         since_ns: 0,
         threads: None,
-        looks_for: vec!["systemd unit web.service".into()],
+        selectors: vec!["systemd unit web.service".into()],
         why: None,
         leased_by: Some("root (process 7)".into()),
-        left: Vec::new(),
+        latency: Some(wire::LatencyPage {
+            address: "127.0.0.1:9102".into(),
+            path: "/metrics".into(),
+            metric: "request_duration".into(),
+            unit: "ms".into(),
+        }),
+        departed: Vec::new(),
         overridden: Some(wire::Overridden {
             threads: 5,
             of: 5,
@@ -198,15 +204,15 @@ fn metrics_are_what_the_status_says() {
         remarks: vec![],
     }];
     let text = quell_agent::metrics::text(&status);
-    assert!(text.contains("quell_workload_slo_kept{workload=\"db\",class=\"lc\"} 0.0"), "{text}");
+    assert!(text.contains("quell_workload_slo_met{workload=\"db\",class=\"lc\"} 0.0"), "{text}");
     assert!(text.contains("quell_workload_demotions_total{workload=\"db\",class=\"lc\"} 0"), "{text}");
-    for (state, is_so) in [("waiting", "1.0"), ("attached", "0.0"), ("gone", "0.0")] {
+    for (state, is_so) in [("waiting", "1.0"), ("attached", "0.0"), ("exited", "0.0")] {
         let line = format!("quell_workload_state{{workload=\"web\",class=\"lc\",state=\"{state}\"}} {is_so}");
         assert!(text.contains(&line), "{text}");
     }
     assert!(text.contains("quell_workload_leased{workload=\"web\",class=\"lc\"} 1.0"), "{text}");
     let line = "quell_workload_overridden_threads{workload=\"web\",class=\"lc\"} 5.0";
-    assert!(text.contains(line) && text.contains("quell_off 0\n"), "{text}");
+    assert!(text.contains(line) && text.contains("quell_agent_off 0\n"), "{text}");
     assert!(text.contains("quell_memory_slowdown 1.5\n"), "{text}");
     assert!(text.contains("quell_workload_cpus_requested{workload=\"db\",class=\"lc\"} 1.0"), "{text}");
     assert!(text.contains("quell_workload_slo_bound_seconds{workload=\"db\",class=\"lc\"} 0.001"), "{text}");
@@ -221,7 +227,14 @@ fn metrics_are_what_the_status_says() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("quell_turns_total 0"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("quell_loop_turns_total 0"), "{answer}");
+    assert!(answer.contains("text/plain; version=0.0.4") && !answer.contains("# EOF"), "{answer}");
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let accept = "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2";
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\n{accept}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("application/openmetrics-text") && answer.ends_with("# EOF\n"), "{answer}");
 }
 
 /// A service with a Prometheus histogram of its own: at each look ten more requests of at most 1 ms.
@@ -276,8 +289,56 @@ fn control_calls_need_a_loop_that_obeys() {
     bench.run(Nanos::from_secs(1));
     let refused = bench.client().control(wire::Command::Off).unwrap_err().to_string();
     assert!(refused.contains("the agent is ending"), "{refused}");
-    let body = r#"{"version":3,"command":{"something":"new"}}"#;
+    let body = r#"{"version":4,"command":{"something":"new"}}"#;
     let request = format!("POST /v1/control HTTP/1.1\r\nhost: quell\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let answer = bench.raw(request.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("version 3"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("version 4"), "{answer}");
+}
+
+#[test]
+fn metrics_with_a_token_answer_only_those_that_show_it_and_nothing_but_metrics() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (bench, directory) = (Bench::new(), tempfile::tempdir().unwrap());
+    let token = directory.path().join("token");
+    std::fs::write(&token, "0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let state = || {
+        let (_, watched) = watch(bench.stack.view(), bench.stack.layers());
+        api::state(About::default(), watched).0
+    };
+    let config = ApiConfig {
+        socket: directory.path().join("s"),
+        metrics: Some((std::net::Ipv4Addr::UNSPECIFIED, port).into()),
+        ..ApiConfig::default()
+    };
+    let refused = Api::start(&config, state()).err().unwrap().to_string();
+    assert!(refused.contains("give metrics.token"), "{refused}");
+    let config = ApiConfig { metrics_token: Some(token), ..config };
+    let _api = Api::start(&config, state()).unwrap();
+    let asked = |request: &str, header: &str| {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nhost: x\r\n{header}\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let shown = "authorization: Bearer 0123456789abcdef\r\n";
+    let answer = asked("GET /metrics", shown);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("quell_loop_turns_total 0"), "{answer}");
+    for header in ["", "authorization: Bearer 0123456789abcdeg\r\n", "authorization: Basic 0123456789abcdef\r\n"] {
+        for request in ["GET /metrics", "GET /v1/status", "GET /", "POST /v1/histogram"] {
+            let answer = asked(request, header);
+            assert!(
+                answer.starts_with("HTTP/1.1 401") && !answer.contains("quell_loop"),
+                "{request} {header}: {answer}"
+            );
+            assert!(answer.to_lowercase().contains("www-authenticate: bearer realm=\"quell_metrics\""), "{answer}");
+        }
+    }
+    for request in ["GET /v1/status", "GET /v1/workloads", "POST /v1/control", "POST /v1/histogram", "GET /"] {
+        let answer = asked(request, shown);
+        assert!(answer.starts_with("HTTP/1.1 404"), "{request}: {answer}");
+    }
 }

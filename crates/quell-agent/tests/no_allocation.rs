@@ -11,7 +11,7 @@ use quell_model::{CpuCount, CpuSet, Host, Nanos, Topology, Wake};
 use quell_policy::AnyPolicy;
 use quell_sim::{KernelConfig, SimHost, WorkloadSpec};
 
-/// Counts the allocations of a thread while it is told to.
+/// Counts the allocations of a thread while it is asked to.
 struct Counting;
 
 thread_local! {

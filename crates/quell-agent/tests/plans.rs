@@ -227,7 +227,7 @@ fn whatever_write_it_is_killed_at_everything_is_put_back() {
         let mut passes = 0;
         let threads = || Ok(Box::new(tree.threads()) as Box<_>);
         let report = put_back(&replay(&bytes), &tree.roots(), &threads, &mut |_| false, &mut || passes += 1).unwrap();
-        assert!(passes > 1, "life {lives}: a watchdog hears nothing meanwhile");
+        assert!(passes > 1, "life {lives}: a watchdog gets no heartbeat meanwhile");
         assert!(report.left.is_empty(), "life {lives}: {:?}", report.left);
         assert_eq!(snapshot(tree.path()), first, "life {lives}: {}", report.summary());
     }

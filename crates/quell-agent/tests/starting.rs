@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quell_agent::guardian::{News, Options, RunDir, Worker, supervise};
+use quell_linux::write::{Journal, Place, Value, Write};
 use quell_model::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -24,12 +25,13 @@ fn main() {
         // What `cargo test` passes on.
         [.., "--list"] => {}
         _ => {
-            let tests: [fn(); 5] = [
+            let tests: [fn(); 6] = [
                 steps_of_a_long_start_keep_a_worker_alive,
                 a_worker_that_hangs_is_killed_in_a_stage_too,
                 a_guardian_that_was_stopped_spares_its_worker,
                 a_worker_finds_what_the_one_before_left_when_it_was_killed,
                 a_system_without_pairs_of_sockets_has_a_worker_that_leaves_nothing,
+                a_run_directory_that_is_removed_leaves_nothing_and_is_made_again,
             ];
             // They sleep, mostly; a panic of one is the scope's.
             thread::scope(|scope| tests.into_iter().for_each(|test| drop(scope.spawn(test))));
@@ -40,8 +42,9 @@ fn main() {
 fn agent(what: &str, directory: &str) -> u8 {
     let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("no other agent");
     let mut options = Options::new(claim);
-    options.restart = what == "leaves";
+    options.restart = matches!(what, "leaves" | "removes");
     options.news = Box::new(|news| match news {
+        News::Removed(path) => println!("removed: {}", path.ends_with("run")),
         News::Hung(why) => println!("hung: {why}"),
         News::Starved(why) => println!("starved: {why}"),
         News::Died { how, .. } => println!("died: {how}"),
@@ -50,13 +53,14 @@ fn agent(what: &str, directory: &str) -> u8 {
     if what == "alone" {
         refuse_pairs_of_sockets();
     }
-    let ending = supervise(options, &mut |worker, _journal| {
+    let ending = supervise(options, &mut |worker, journal| {
         worker.stop_on_signals().expect("signals are caught");
         match what {
             "slow" => slow(worker),
             "hangs" => hangs(worker),
             "leaves" => leaves(worker),
             "alone" => alone(worker),
+            "removes" => removes(worker, journal, directory.as_ref()),
             _ => turns(worker),
         }
     });
@@ -104,6 +108,35 @@ fn leaves(worker: &Worker) -> u8 {
     let (bytes, descriptors) = worker.store().take().expect("something was left");
     println!("{} and {} descriptor", String::from_utf8_lossy(&bytes), descriptors.len());
     0
+}
+
+/// The first one changes a value and removes the run directory; the second one says what it finds.
+fn removes(worker: &Worker, mut journal: Box<dyn Journal>, directory: &Path) -> u8 {
+    let value = directory.with_file_name("value");
+    if worker.is_again() {
+        let there = ["agent.lock", "agent.journal"].map(|name| directory.join(name).exists());
+        println!("value {}, {there:?}", std::fs::read_to_string(value).unwrap_or_default().trim_end());
+        return 0;
+    }
+    std::fs::write(&value, "2").expect("a file");
+    let (origin, after) = (Value::Text("1".into()), Value::Text("2".into()));
+    let place = Place::File(value);
+    journal.before(&Write { workload: None, place, origin: origin.clone(), before: origin, after }).expect("a record");
+    // The guardian looks each 100 ms.
+    let guardian = format!("/proc/{}/fd", rustix::process::getppid().expect("a guardian").as_raw_pid());
+    let has_it = || {
+        let open = std::fs::read_dir(&guardian).into_iter().flatten().flatten();
+        open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|path| path.ends_with("agent.journal"))
+    };
+    let begun = Instant::now();
+    while !has_it() && begun.elapsed() < PATIENCE / 6 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_dir_all(directory).expect("it is ours");
+    thread::sleep(PATIENCE / 6);
+    println!("nothing has ended it");
+    send(std::process::id() as i32, Signal::KILL);
+    1
 }
 
 fn alone(worker: &Worker) -> u8 {
@@ -182,7 +215,7 @@ fn a_worker_that_hangs_is_killed_in_a_stage_too() {
     let (said, status) = Agent::start("hangs").end();
     assert_eq!(status, Some(128 + 9), "{said}");
     let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("'{text}' is missing in: {said}"));
-    assert!(at("the long stage is over") < at("hung: its loop has not turned for"), "{said}");
+    assert!(at("the long stage is over") < at("hung: its loop has made no progress for"), "{said}");
     println!("test a_worker_that_hangs_is_killed_in_a_stage_too ... ok");
 }
 
@@ -196,6 +229,14 @@ fn a_system_without_pairs_of_sockets_has_a_worker_that_leaves_nothing() {
     let (said, status) = Agent::start("alone").end();
     assert_eq!((said.as_str(), status), ("usable: false, refused: true", Some(0)));
     println!("test a_system_without_pairs_of_sockets_has_a_worker_that_leaves_nothing ... ok");
+}
+
+/// Before: nothing was put back, and no worker could start again.
+fn a_run_directory_that_is_removed_leaves_nothing_and_is_made_again() {
+    let (said, status) = Agent::start("removes").end();
+    let expected = "removed: true\ndied: the worker was killed by signal 9\nvalue 1, [true, true]";
+    assert_eq!((said.as_str(), status), (expected, Some(0)));
+    println!("test a_run_directory_that_is_removed_leaves_nothing_and_is_made_again ... ok");
 }
 
 /// As in a virtual machine that is paused: both stand still, and the guardian goes on first.

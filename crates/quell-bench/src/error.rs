@@ -39,6 +39,17 @@ pub enum Error {
         fix: String,
     },
 
+    /// The server speaks another protocol than it was asked in.
+    #[error("{address}: {problem}; it speaks {speaks}: give --protocol {speaks}")]
+    OtherProtocol {
+        /// The address as the user wrote it.
+        address: String,
+        /// The observation.
+        problem: String,
+        /// The protocol that it speaks.
+        speaks: &'static str,
+    },
+
     /// A system call failed.
     #[error("{operation} ({object}): {reason}")]
     Io {

@@ -5,12 +5,12 @@
 
 pub mod antagonist;
 pub mod cache;
-pub mod effect;
 mod error;
 pub mod figures;
 pub mod load;
 pub mod memory;
 pub mod sched;
+pub mod settling;
 pub mod steal;
 
 pub use error::{Error, Result};

@@ -128,6 +128,37 @@ fn the_agent_links_nothing_under_the_gpl_and_the_program_the_scheduler_alone() {
     }
 }
 
+/// `packaging/test-dist` compares the list of `packaging/build-sbom` with the same.
+#[test]
+fn the_notice_names_everything_that_is_linked_and_its_text() {
+    let notice = std::fs::read_to_string(root().join("NOTICE")).unwrap();
+    let (list, texts) = notice.split_once("\n-----").unwrap();
+    let listed: BTreeSet<&str> = list.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+    let with_text: BTreeSet<&str> =
+        texts.lines().filter_map(|line| Some(line.split_once(", of: ")?.1)).flat_map(str::split_whitespace).collect();
+    // Not by the metadata: those have the features that any crate of the workspace asks for.
+    let mut tree = std::process::Command::new(env!("CARGO"));
+    tree.current_dir(root()).args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--no-dedupe"]);
+    tree.args(["--target", "x86_64-unknown-linux-gnu", "--format", "{p}"]);
+    tree.args(["-p", "quell-cli", "-p", "quell-lab", "-p", "quell-cluster"]);
+    let tree = String::from_utf8(tree.output().unwrap().stdout).unwrap();
+    let mut missing = BTreeSet::new();
+    for line in tree.lines().filter(|line| !line.is_empty()) {
+        let mut words = line.split(' ');
+        let (name, version) = (words.next().unwrap(), words.next().unwrap().trim_start_matches('v'));
+        if !listed.contains(format!("{name} {version}").as_str()) || !with_text.contains(name) {
+            missing.insert(format!("{name} {version}"));
+        }
+    }
+    assert!(tree.lines().count() > 100, "cargo tree names too little: {tree}");
+    assert!(missing.is_empty(), "run `make notice`: NOTICE lacks {missing:?}");
+    let names: BTreeSet<&str> = listed.iter().filter_map(|crate_| crate_.split(' ').next()).collect();
+    let unlisted: Vec<&&str> = with_text.difference(&names).collect();
+    assert!(unlisted.is_empty(), "run `make notice`: NOTICE has a licence of {unlisted:?} and does not list them");
+    let escaped = ["&quot;", "&lt;", "&amp;", "&#x"].into_iter().find(|escape| notice.contains(escape));
+    assert_eq!(escaped, None, "NOTICE is text, and the template packaging/notice.hbs takes it for HTML");
+}
+
 #[test]
 fn licences_that_may_not_be_linked_are_refused() {
     let licences = Licenses {

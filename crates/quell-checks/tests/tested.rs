@@ -64,3 +64,24 @@ fn what_passes_has_no_summary() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text == "test result: ok. 1 passed\n", "{text}");
 }
+
+/// Each test program belongs to one of the lanes of `scripts/every-test`, whose exit status is its own.
+#[test]
+fn a_program_runs_in_one_lane() {
+    let folder = env::temp_dir().join(format!("quell-lanes-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/lane");
+    for (name, its_lane) in [("lab-0123abcd", "computing"), ("gap_services-0123", "alone"), ("protect-0123", "others")]
+    {
+        let program = folder.join(name);
+        fs::write(&program, "#!/bin/sh\necho \"ran $*\"\nexit 7\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        for lane in ["computing", "alone", "others"] {
+            let output = Command::new(&script).arg(lane).arg(&program).args(["some", "tests"]).output().unwrap();
+            let ran = (String::from_utf8(output.stdout).unwrap(), output.status.code());
+            let expected = if lane == its_lane { ("ran some tests\n", Some(7)) } else { ("", Some(0)) };
+            assert_eq!((ran.0.as_str(), ran.1), expected, "{name} in the lane {lane}");
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}

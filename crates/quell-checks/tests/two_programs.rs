@@ -1,5 +1,6 @@
 //! The product and the laboratory are two programs: nothing of the second is linked into the first.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 /// The crates of the laboratory.
@@ -36,4 +37,28 @@ fn the_crates_of_the_laboratory_are_there() {
     for name in LABORATORY {
         assert!(laboratory.iter().any(|linked| linked == name), "{name} is not in {laboratory:?}");
     }
+}
+
+/// Each crate with its features, as `packaging/compile` has Cargo compile them for this machine.
+fn compiled(packages: &[&str]) -> BTreeSet<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut tree = Command::new(cargo);
+    tree.args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p} [{f}]"]);
+    let output = tree.args(["--target", &target]).args(packages).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with("quell-cli ")).map(str::to_owned).collect()
+}
+
+/// Otherwise `packaging/build-static` compiles all of it a second time.
+#[test]
+fn the_static_program_is_linked_of_what_the_packages_programs_are() {
+    let packages = compiled(&["-p", "quell-cli", "-p", "quell-lab", "-p", "quell-cluster"]);
+    let of_its_own = |features: &[&str]| -> Vec<String> {
+        compiled(&[&["-p", "quell-cli"], features].concat()).difference(&packages).cloned().collect()
+    };
+    let more = of_its_own(&["--features", "packaged"]);
+    assert!(more.is_empty(), "quell-cli's feature `packaged` lacks what the laboratory asks of {more:#?}");
+    assert!(!of_its_own(&[]).is_empty(), "the programs ask for the same without the feature `packaged`: remove it");
 }

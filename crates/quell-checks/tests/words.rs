@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Hand-written words under `docs/`.
-const UNDER_DOCS: usize = 40_000;
+const UNDER_DOCS: usize = 37_000;
 
 /// Pages that are made of what is declared.
 const GENERATED: [&str; 2] = ["policies.md", "signals.md"];
@@ -15,13 +15,14 @@ const GENERATED: [&str; 2] = ["policies.md", "signals.md"];
 /// comments are rewritten with the scheduler.
 const TO_GO: &[(&str, usize, &str)] = &[
     (r"mend(s|ed|ing)?", 0, "fix, hint"),
-    (r"heed(s|ed|ing)?", 3, "take into account, respect"),
-    (r"(tells|tell|told|telling)", 249, "say, report, notify"),
-    (r"hear(s|d|ing)?", 27, "receive, notice"),
+    (r"heed(s|ed|ing)?", 0, "take into account, respect"),
+    // Those that stand are the verdict "cannot tell".
+    (r"(tells|tell|told|telling)", 13, "say, report, notify"),
+    (r"hear(s|d|ing)?", 0, "receive, notice"),
     (r"heirs?", 0, "next holder"),
-    (r"nobody", 66, "no one, none"),
-    (r"so (many|long)", 10, "this many, for this time"),
-    (r"whoever", 3, "what, the process that"),
+    (r"nobody", 42, "no one, none"),
+    (r"so (many|long)", 0, "this many, for this time"),
+    (r"whoever", 0, "what, the process that"),
 ];
 
 fn root() -> PathBuf {

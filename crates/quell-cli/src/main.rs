@@ -60,6 +60,13 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if word == "exec"
+        && let Some(hint) = commands::hint_of_exec(&words, |words| bare_command().try_get_matches_from(words))
+    {
+        eprintln!("quell: {hint}");
+        return ExitCode::from(2);
+    }
     let kinds = [request::kind::<antagonist::Request>()];
     quell_command::main(HELP.on(bare_command(), &Screen::of_output()), &kinds, |matches| {
         let cli = Cli::from_arg_matches(matches)?;

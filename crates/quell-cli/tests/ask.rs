@@ -1,6 +1,9 @@
 //! Asking: status, top, why, doctor and replay as a user meets them.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
+use std::thread::JoinHandle;
 
 use quell_agent::api::{self, About, Api, ApiConfig};
 use quell_agent::stack::{Layer, Stack, Witness};
@@ -65,6 +68,38 @@ fn a_running_agent_tells_what_it_does() {
     let json = out(&quell(&["top", "--json", "--count", "1", "--socket", socket]));
     let status: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(status["workloads"][0]["name"], "db");
+
+    let (collector, address) = collector();
+    out(&quell(&["otlp", "--once", "--to", &format!("http://{address}"), "--socket", socket]));
+    let sent = collector.join().unwrap();
+    let metrics = sent["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap();
+    let used = metrics.iter().find(|metric| metric["name"] == "quell_workload_run_time_seconds").unwrap();
+    let point = &used["sum"]["dataPoints"][0];
+    assert_eq!(point["attributes"][0]["value"]["stringValue"], "db", "{used}");
+    assert!(point["asDouble"].is_f64() && used["unit"] == "s", "{used}");
+    let without = quell(&["otlp", "--once", "--to", &format!("http://{address}"), "--socket", socket]);
+    let text = String::from_utf8_lossy(&without.stderr).into_owned();
+    assert!(without.status.code() == Some(1) && text.contains("no collector at http://127.0.0.1:"), "{text}");
+}
+
+/// A collector of one request: what it was sent.
+fn collector() -> (JoinHandle<serde_json::Value>, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let collector = std::thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let (mut length, mut line) = (0, String::new());
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            length = line.strip_prefix("content-length: ").map_or(length, |length| length.trim().parse().unwrap());
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        serde_json::from_slice(&body).unwrap()
+    });
+    (collector, address)
 }
 
 #[test]

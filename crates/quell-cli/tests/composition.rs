@@ -46,7 +46,7 @@ for name in $all; do mkdir $cgroups/$name; done
 cat > /run/three.toml <<END
 machine.scheduler = "quell"
 # The guest may have a fraction of a CPU: what is tested here is no hang.
-agent.hung_after = "2m"
+agent.watchdog_timeout = "2m"
 policy = [
     { name = "vas", workloads = ["ticker"] },
     { name = "dasec", workloads = ["shop", "search"] },
@@ -75,7 +75,7 @@ sh -c "echo \$\$ > $cgroups/server/cgroup.procs; while :; do sleep 0.01; done" &
 await 'each has its share' share
 await 'the status has the policies' says 'vas ticker .*dasec shop, search .*caladan server, batch '
 grep -o 'servers=true together=true' /run/quell.log
-grep -m1 -o 'asks for more than its demand says' /run/quell.log
+grep -m1 -o 'needs more than its demand declares' /run/quell.log
 kill -9 $guardian $(cat /proc/$guardian/task/$guardian/children)
 await 'the kernel has its own again' is disabled
 "$QUELL" restore > /run/restore.log 2>&1
@@ -95,9 +95,9 @@ fn three_policies_keep_their_workloads_in_one_run() {
     assert_eq!(status, 0, "{out}\n{err}");
     println!("{err}");
     for line in [
-        "/run/three.toml: right; 5 workloads under vas, then dasec, then caladan\n",
+        "/run/three.toml: valid; 5 workloads under vas, then dasec, then caladan\n",
         "it says what it does\nit took over\neach has its share\nthe status has the policies\n",
-        "servers=true together=true\nasks for more than its demand says\nthe kernel has its own again\n",
+        "servers=true together=true\nneeds more than its demand declares\nthe kernel has its own again\n",
         "ticker may use all CPUs\nshop may use all CPUs\nsearch may use all CPUs\nserver may use all CPUs\nbatch may use all CPUs\n",
     ] {
         assert!(out.contains(line), "'{line}' is missing in:\n{out}\n{err}");

@@ -4,7 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The user number of `nobody`, who has no privileges.
 const ORDINARY: u32 = 65534;
@@ -37,7 +38,7 @@ fn an_ordinary_user_gets_a_table_the_skipped_phases_and_status_0() {
     for title in ["server SCHED_FIFO (unsafe)", "Quell guard"] {
         let row = text.lines().find(|line| line.trim_start().starts_with(title)).expect(title);
         assert!(row.contains("skipped"), "{row}");
-        assert!(text.contains(&format!("skipped '{title}': it needs the right to real-time threads")), "{text}");
+        assert!(text.contains(&format!("skipped '{title}': it needs real-time scheduling")), "{text}");
     }
     let table = text.find("server alone").unwrap();
     // Root in a container may lack the right to real-time threads, but writes where it likes.
@@ -89,4 +90,52 @@ fn mistakes_are_refused_before_the_first_phase() {
         assert!(!text.contains("memcached with"), "{arguments:?} began to measure: {text}");
         assert!(begun.elapsed().as_secs() < 60, "{arguments:?}");
     }
+}
+
+/// A process that ends with the test.
+struct Spinner(std::process::Child);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_loaded_machine_is_named_before_the_first_phase_and_gets_no_ratio() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let spin = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let _spinners: Vec<Spinner> = (0..cpus).map(|_| Spinner(spin())).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let output = demo(directory.path(), &["--seconds", "1", "--phases", "alone,linux", "--rate", "5000"], false);
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let busy = said.find("! this machine is busy: other programs use ").unwrap_or_else(|| panic!("not said: {said}"));
+    assert!(said.find("server alone").is_none_or(|phase| busy < phase), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{text}{said}");
+    let result = text.lines().find(|line| line.starts_with("result: ")).unwrap();
+    assert!(result.starts_with("result: no ratios: ") && !text.contains('×'), "{text}");
+    assert!(result.contains("run the demo again") || result.contains("give"), "what to do: {result}");
+}
+
+#[test]
+fn a_demo_that_is_killed_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
+    command.args(["demo", "--seconds", "60", "--rate", "2000", "--phases", "linux"]).current_dir(directory.path());
+    command.env("TMPDIR", directory.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut demo = command.spawn().unwrap();
+    let files = format!("/proc/{}/fd", demo.id());
+    let counts = |entry: fs::DirEntry| {
+        fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().contains("quell-progress"))
+    };
+    let begun = Instant::now();
+    while !fs::read_dir(&files).unwrap().flatten().any(counts) {
+        assert!(begun.elapsed() < Duration::from_secs(90) && demo.try_wait().unwrap().is_none(), "no antagonist");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

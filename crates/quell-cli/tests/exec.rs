@@ -69,8 +69,11 @@ fn exit_statuses_are_as_of_env() {
 
 #[test]
 fn a_guess_at_its_words_gets_the_words_that_are_right() {
-    let guess = text(&said(&["nginx"]));
-    assert!(guess.contains("quell exec -- memcached"), "{guess}");
+    for words in [&["nginx"][..], &["--be", "nginx"], &["nginx", "--", "-g"]] {
+        let guess = text(&said(words));
+        assert!(guess.contains("`quell exec -- nginx") && guess.contains("`quell protect nginx`"), "{guess}");
+        assert_eq!(guess.lines().count(), 1, "{guess}");
+    }
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn what_was_set_is_one_line_unless_it_shall_be_quiet() {
     let output = said(&["--class", "be", "--name", "night", "--", "true"]);
     let has_autogroups = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
     let set = match has_autogroups.is_ok_and(|text| text.trim() == "1") {
-        true => "SCHED_IDLE, which counts within its session; one of its own gets nice 19",
+        true => "SCHED_IDLE, which applies within its session only; a session of its own gets nice 19",
         false => "runs only on idle CPUs",
     };
     assert_eq!(text(&output), format!("quell: night: {set} under guard\n"));
@@ -94,6 +97,46 @@ fn what_nothing_acts_on_is_said() {
     assert_eq!(keys, ["cpus", "reservation"], "{strict}");
     let many = text(&said(&["--class", "lc", "--cpus", "1000", "--policy", "rkube", "--quiet", "--", "true"]));
     assert!(many.contains("--cpus 1000 is more than this machine has"), "{many}");
+}
+
+#[test]
+fn a_policy_without_its_scheduler_says_what_stands_in() {
+    assert!(!text(&said(&["--class", "be", "--", "true"])).contains("affinity"));
+    let said = text(&said(&["--class", "be", "--policy", "caladan", "--", "true"]));
+    if said.contains("run in the host's pid namespace") {
+        eprintln!("not tested here: caladan cannot work in a pid namespace");
+        return;
+    }
+    assert!(said.contains("caladan lends CPUs by affinity here"), "{said}");
+}
+
+#[test]
+fn what_a_command_waits_for_in_its_first_while_is_said_and_that_it_has_no_before() {
+    let script = "for i in $(seq 500); do sleep 0.01; done";
+    let words = ["--policy", "none", "--name", "web", "--measure", "2s", "--", "sh", "-c", script];
+    let said = text(&said(&words));
+    let line = said.lines().find(|line| line.contains("queueing delay p")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.starts_with("quell: web: ") && line.contains("there is no before"), "{line}");
+    assert!(line.ends_with("`quell prove sh`"), "{line}");
+    for quiet in [&["--quiet"][..], &["--measure", "0"], &["--be"]] {
+        let words =
+            [quiet, &["--policy", "none", "--", "sh", "-c", "for i in $(seq 200); do sleep 0.01; done"]].concat();
+        assert!(!text(&self::said(&words)).contains("before"), "{quiet:?}");
+    }
+}
+
+#[test]
+fn a_probe_waits_until_the_command_answers() {
+    if Command::new("memcached").arg("-V").output().is_err() {
+        eprintln!("not tested here: needs memcached");
+        return;
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let url = format!("memcached://127.0.0.1:{port}");
+    let server = format!("sleep 1; exec timeout 8 memcached -u root -l 127.0.0.1 -t 1 -p {port}");
+    let words = ["--policy", "none", "--name", "cache", "--measure", "2s", "--url", &url, "--", "sh", "-c", &server];
+    let said = text(&said(&words));
+    assert!(said.contains("quell: cache: p") && said.contains("requests of a probe"), "{said}");
 }
 
 /// Does this machine refuse a limit? Then it is refused before the command starts, and said.
@@ -164,7 +207,7 @@ fn what_a_command_leaves_running_stays_managed_until_ctrl_c() {
     let mut command = exec(&run_dir, &["--class", "be", "--", "sh", "-c", &script]);
     let mut quell = command.stderr(Stdio::piped()).spawn().unwrap();
     let said = std::io::BufReader::new(quell.stderr.take().unwrap());
-    let line = said.lines().map(Result::unwrap).find(|line| line.contains("remains managed"));
+    let line = said.lines().map(Result::unwrap).find(|line| line.contains("remain managed"));
     assert!(line.unwrap().contains("has ended with status 4"));
     until("the daemon runs", || file.exists());
     let daemon: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();

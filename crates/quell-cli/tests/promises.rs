@@ -136,7 +136,10 @@ fn check_refuses_what_run_could_not_take() {
     std::fs::write(scene.path().join("precious"), "data").unwrap();
     let cases = [
         (String::new(), None),
-        ("[api]\nsocket = \"precious\"".into(), Some("q.toml:2:10: error: cannot listen on precious: there is a file")),
+        (
+            "[api]\nsocket = \"precious\"".into(),
+            Some("q.toml:2:10: error: cannot listen on precious: the path exists and is a file"),
+        ),
         ("[api]\nsocket = \"no/such/socket\"".into(), Some("mkdir -p no/such")),
         ("[api]\ngroup = \"no-such-group\"".into(), Some("q.toml:2:9: error: cannot give the socket to the group")),
         (format!("[metrics]\nlisten = \"{}\"", taken.local_addr().unwrap()), Some("choose another port")),
@@ -200,7 +203,7 @@ fn a_pipeline_checks_for_another_machine() {
     for machine in [&["--cpus", "8"][..], &["--topology", "s.toml"], &["--topology", "1x4x2"]] {
         let offline = check(&[&["--offline"], machine].concat());
         assert_eq!(offline.status.code(), Some(0), "{machine:?}: {}", said(&offline));
-        assert!(said(&offline).contains("warning: where Quell's own scheduler can be loaded: workload 'web'"));
+        assert!(said(&offline).contains("warning: with Quell's own scheduler: workload 'web'"));
     }
     let small = check(&["--offline", "--cpus", "4"]);
     assert!(small.status.code() == Some(1) && said(&small).contains("7 guaranteed CPUs"), "{}", said(&small));

@@ -183,9 +183,9 @@ fn a_service_that_is_down_waits_then_is_attached_then_gone_and_why_says_what_it_
     let critical = Ours::sleeper(&scene.word("web"));
     until("it is attached", || said(&["status", "--socket"], &[&socket]).contains("attached ("));
     drop(critical);
-    until("it is gone", || said(&["status", "--socket"], &[&socket]).contains("gone since "));
+    until("it is gone", || said(&["status", "--socket"], &[&socket]).contains("exited since "));
     let why = said(&["why", "web", "--socket"], &[&socket]);
-    assert!(why.contains("gone since ") && why.contains("it looks for: "), "{why}");
+    assert!(why.contains("exited since ") && why.contains("its selectors: "), "{why}");
 }
 
 #[test]
@@ -218,10 +218,10 @@ fn what_a_killed_pair_left_is_named_by_status_and_doctor_until_restore_has_put_i
     let status = quell(&["status", "--socket"], &[&socket]);
     let text = String::from_utf8_lossy(&status.stderr).into_owned();
     assert_eq!(status.status.code(), Some(1));
-    assert!(text.contains("a Quell that was killed left") && text.contains(&fix), "{text}");
+    assert!(text.contains("a killed Quell left") && text.contains(&fix), "{text}");
     assert!(text.contains("no agent answers"), "{text}");
     let doctor = said(&["doctor", "none", "--run-dir"], &[&run]);
-    assert!(doctor.contains("a Quell that was killed left") && doctor.contains(&fix), "{doctor}");
+    assert!(doctor.contains("a killed Quell left") && doctor.contains(&fix), "{doctor}");
 
     // As of a `quell exec` that was killed before it set anything.
     std::fs::write(scene.path("run/exec-1.lock"), "").unwrap();

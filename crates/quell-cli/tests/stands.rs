@@ -134,7 +134,7 @@ fn a_class_that_another_program_took_away_is_said_and_verify_answers_no_at_once(
     let Some(scene) = Scene::new() else { return };
     let verified = scene.quell(&["verify"]);
     assert_eq!(verified.status.code(), Some(0), "{}", out(&verified));
-    assert_eq!(out(&verified), "all settings stand (1 workload, 1 thread)\n");
+    assert_eq!(out(&verified), "all settings are in force (1 workload, 1 thread)\n");
 
     Kernel::new().unwrap().set_class(scene.service.pid(), &ThreadClass::of(scene.own)).unwrap();
     let verified = scene.quell(&["verify"]);
@@ -148,7 +148,7 @@ fn a_class_that_another_program_took_away_is_said_and_verify_answers_no_at_once(
     assert_eq!(status["workloads"][0]["knobs"][0], instead);
     let why = out(&scene.quell(&["why", "web"]));
     assert!(why.contains(&instead) && why.contains("`quell on`"), "{why}");
-    assert_eq!(scene.service.class(), scene.own, "Quell leaves it so");
+    assert_eq!(scene.service.class(), scene.own, "Quell leaves it unchanged");
 
     assert!(scene.quell(&["off"]).status.success() && scene.quell(&["on"]).status.success());
     until("it is set again", || scene.service.class() == FIFO);
@@ -209,9 +209,9 @@ fn a_refused_reload_is_in_status_until_it_is_repaired() {
     configure(scene.directory.path(), scene.service.pid(), "reservation = \"nonsense\"");
     scene.agent.signal(Signal::HUP);
     let said = || out(&scene.quell(&["status"])).replace("\n  ", " ");
-    until("status says so", || said().contains("! the configuration in the files is refused"));
+    until("status says so", || said().contains("! the configuration on disk is refused"));
     assert!(scene.status().unwrap()["agent"]["warnings"][0].as_str().unwrap().contains("quell.toml:"));
-    assert_eq!(scene.service.class(), FIFO, "the one before stays");
+    assert_eq!(scene.service.class(), FIFO, "the previous one remains in force");
     configure(scene.directory.path(), scene.service.pid(), "");
     scene.agent.signal(Signal::HUP);
     until("it is repaired", || scene.status().is_some_and(|it| it["agent"]["warnings"] == serde_json::json!([])));

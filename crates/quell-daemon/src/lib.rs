@@ -89,8 +89,8 @@ pub fn run_agent(
 ) -> Result<Outcome> {
     if config.has_own_scheduler() && (extras.shadow || extras.dry_run) {
         bail!(
-            "a policy that grants CPUs has Quell's own scheduler here, which cannot be loaded without taking every thread: \
-             --dry-run and --shadow are possible with machine.scheduler = \"kernel\"; or see what it does with `quell-lab run`, \
+            "a policy that grants CPUs uses Quell's own scheduler here, which schedules every thread once loaded: --dry-run and \
+             --shadow need machine.scheduler = \"kernel\"; or try it with `quell-lab run`, \
              or on a kernel of its own with `quell-lab boot run`"
         );
     }

@@ -56,7 +56,7 @@ impl<'a> ThisMachine<'a> {
     }
 
     fn take_journal(&mut self) -> Box<dyn Journal> {
-        self.journal.take().expect("an agent that has ended gave it back")
+        self.journal.take().expect("a previous agent released it")
     }
 
     fn stage(&self, at_most: Nanos) {
@@ -119,10 +119,10 @@ impl Machine for ThisMachine<'_> {
 
     fn run(&mut self, verified: Verified, first: bool) -> Result<Result<Outcome, Refused>> {
         if let Some(front) = &self.extras.front {
-            front.say("attaching Quell's scheduler, which is verified", quell_linux::now());
+            front.say("attaching Quell's verified scheduler", quell_linux::now());
         }
-        let hung_after = self.config.agent.hung_after;
-        self.stage(hung_after);
+        let watchdog_timeout = self.config.agent.watchdog_timeout;
+        self.stage(watchdog_timeout);
         let journal = self.take_journal();
         let mut linux =
             LinuxHost::new(Roots::default(), host_options(&self.config, &self.extras))?.with_journal(journal);
@@ -134,7 +134,7 @@ impl Machine for ThisMachine<'_> {
         let pool = Some(self.config.pool_to_come(linux.cpus()));
         let (granted, parts) = (self.config.holding(), parts(&self.config));
         let options = ScxOptions { pool, poll, granted, parts, ..ScxOptions::default() };
-        self.stage(hung_after.max(ATTACHES));
+        self.stage(watchdog_timeout.max(ATTACHES));
         let scheduler = match Scx::begin(verified, linux.topology(), Roots::default(), options) {
             Ok(scheduler) => scheduler,
             Err(error) => {
@@ -142,7 +142,7 @@ impl Machine for ThisMachine<'_> {
                 return Ok(Err(self.refused(error)));
             }
         };
-        self.stage(hung_after);
+        self.stage(watchdog_timeout);
         self.spares.begin(parts);
         let record = self.extras.record.clone().filter(|_| first);
         let extras = Extras { record, ..self.extras.clone() };
@@ -193,7 +193,7 @@ pub fn on_linuxs_scheduler(mut config: Config, extras: Extras, journal: Box<dyn 
             let missing = capabilities.fidelity(layer.policy.describe()).missing;
             if !missing.is_empty() {
                 let name = layer.policy.describe().name;
-                let line = format!("without Quell's scheduler '{name}' cannot work: {}", missing.join("; "));
+                let line = format!("policy '{name}' cannot work without Quell's scheduler: {}", missing.join("; "));
                 if for_good { error!("{line}") } else { info!("{line}") }
             }
             missing.is_empty()

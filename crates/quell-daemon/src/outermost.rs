@@ -47,7 +47,7 @@ pub trait Machine {
     /// If the system does not let it begin.
     fn load(&mut self) -> Result<Self::Load>;
 
-    /// Waits for it, so long at most. Is it loaded, or refused?
+    /// Waits for it, this long at most. Is it loaded, or refused?
     fn wait(&mut self, load: &Self::Load, at_most: Duration) -> bool;
 
     /// What came of it. `Ok(None)`: a CPU came or went meanwhile, and the kernel would end it at once.
@@ -100,7 +100,7 @@ pub fn run<M: Machine>(machine: &mut M, mut ends: Ends, again: bool) -> Result<O
         let first = !ends.any();
         let refused = match machine.finish(load) {
             Ok(None) => {
-                info!("a CPU came or went while the scheduler was loaded: it is loaded again");
+                info!("a CPU was hotplugged while the scheduler was loading: loading it again");
                 continue;
             }
             Ok(Some(verified)) => match machine.run(verified, first)? {

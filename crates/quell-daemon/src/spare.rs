@@ -83,7 +83,7 @@ impl Spares {
         let maker = Maker { store: Arc::clone(&self.store), source, times, ended, verifies: Arc::clone(&verifies) };
         match thread::Builder::new().name("quell-spare".into()).spawn(move || maker.run()) {
             Ok(thread) => self.making = Some(Making { end, thread, verifies }),
-            Err(error) => info!("there is no spare of Quell's scheduler: {error}"),
+            Err(error) => info!("no spare of Quell's scheduler: {error}"),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Making {
         let state = self.verifies.compare_exchange(WAITS, ENDED, Ordering::AcqRel, Ordering::Acquire);
         let thread = state.err().filter(|state| *state != ENDED).and_then(Pid::from_raw)?;
         if let Err(error) = setpriority_process(Some(thread), 0) {
-            debug!(%error, "the spare is verified with low priority");
+            debug!(%error, "the spare is being verified with low priority");
         }
         Some(self.thread)
     }
@@ -115,7 +115,7 @@ fn take(store: &Store, topology: &Topology, parts: Parts) -> Option<Verified> {
     let (bytes, descriptors) = store.take()?;
     let spare = Verified::of_parcel(&bytes, descriptors)?;
     let fits = spare.fits(topology, parts);
-    info!(fits, "there is a spare of Quell's scheduler");
+    info!(fits, "found a spare of Quell's scheduler");
     fits.then_some(spare)
 }
 
@@ -165,11 +165,11 @@ impl<S: Source> Maker<S> {
     fn run(self) {
         let own = rustix::thread::gettid();
         if let Err(error) = setpriority_process(Some(own), NICE) {
-            debug!(%error, "the spare is verified with the worker's priority");
+            debug!(%error, "the spare is being verified with the worker's priority");
         }
         // The kernel ends the scheduler that runs when its last descriptor is closed: not when this thread lets it.
         if let Err(error) = self.store.part_from_other_descriptors() {
-            return info!("there is no spare of Quell's scheduler: {error}");
+            return info!("no spare of Quell's scheduler: {error}");
         }
         let number = own.as_raw_nonzero().get();
         while self.goes_on(self.times.after) {
@@ -177,7 +177,7 @@ impl<S: Source> Maker<S> {
                 return;
             }
             let hotplugs = self.make().unwrap_or_else(|error| {
-                info!("there is no spare of Quell's scheduler: {error:#}");
+                info!("no spare of Quell's scheduler: {error:#}");
                 self.source.hotplugs()
             });
             self.verifies.store(WAITS, Ordering::Release);
@@ -186,7 +186,7 @@ impl<S: Source> Maker<S> {
                     return;
                 }
             }
-            info!("a CPU came or went: another spare of Quell's scheduler is verified");
+            info!("a CPU was hotplugged: verifying another spare of Quell's scheduler");
             self.store.clear();
         }
     }

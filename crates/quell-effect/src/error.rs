@@ -6,8 +6,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum EffectError {
     /// The probe.
-    #[error("the probe: {0}")]
-    Probe(#[from] quell_bench::Error),
+    #[error("the probe: {}", of_probe(.0))]
+    Probe(quell_bench::Error),
     /// Procfs or a cgroup.
     #[error("{0}")]
     Linux(#[from] quell_linux::LinuxError),
@@ -44,6 +44,26 @@ pub enum EffectError {
         /// What to give.
         fix: String,
     },
+}
+
+impl From<quell_bench::Error> for EffectError {
+    fn from(error: quell_bench::Error) -> EffectError {
+        EffectError::Probe(error)
+    }
+}
+
+/// A probe has a URL in place of the options of a load.
+fn of_probe(error: &quell_bench::Error) -> String {
+    match error {
+        quell_bench::Error::Spec { problem, fix, .. } => format!("{problem}; {fix}"),
+        quell_bench::Error::Connect { address, reason } => {
+            format!("cannot connect to {address}: {reason}; start the service, or correct the URL")
+        }
+        quell_bench::Error::OtherProtocol { address, problem, speaks } => {
+            format!("{address}: {problem}; it speaks {speaks}: write {speaks}:// in the URL")
+        }
+        other => other.to_string(),
+    }
 }
 
 impl EffectError {

@@ -23,7 +23,7 @@ pub fn watch(source: &mut dyn Source, length: Duration, mut goes_on: impl FnMut(
     let end = clock::now().0.saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
     // What was since the last phase is no part of this one.
     let _ = looked(source, &mut trouble)?;
-    let mut next = clock::now().0;
+    let (mut next, mut answered) = (clock::now().0, 0);
     loop {
         next += source.every().as_nanos() as u64;
         while clock::now().0 < next.min(end) {
@@ -33,7 +33,13 @@ pub fn watch(source: &mut dyn Source, length: Duration, mut goes_on: impl FnMut(
             let left = Duration::from_nanos(next.min(end).saturating_sub(clock::now().0));
             thread::sleep(left.min(NAP));
         }
-        if let Some(slice) = looked(source, &mut trouble)? {
+        if let Some(mut slice) = looked(source, &mut trouble)? {
+            // What has no answer counts once, by how long it has waited at the last look.
+            if let Some(last) = phase.slices.last_mut() {
+                last.cells.truncate(answered);
+            }
+            answered = slice.cells.len();
+            slice.cells.extend(source.unanswered());
             phase.slices.push(slice);
             phase.edges = source.edges();
         }

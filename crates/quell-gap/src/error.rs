@@ -34,7 +34,7 @@ pub enum GapError {
     },
     /// No thread belongs to a workload.
     #[error("workload '{workload}': nothing matches {selectors}; start it first, or correct the selector")]
-    Nobody {
+    NoThread {
         /// Its name.
         workload: String,
         /// Its selectors, as text.

@@ -2,7 +2,7 @@
 //!
 //! Run time and run delay of each thread give the time for which it was runnable in a period, but not *when*: threads
 //! that were runnable together are due less than threads that were runnable one after another. The truth lies between
-//! two bounds (`due_bounds`); the estimate is the middle. Causes are coarser still: procfs does not tell the thread
+//! two bounds (`due_bounds`); the estimate is the middle. Causes are coarser still: procfs does not separate the thread
 //! that another waited for, and has idle time for the whole machine only. What can be excluded is excluded; the rest is
 //! in the stated error.
 

@@ -52,6 +52,7 @@
 //!
 //! Time is as the scheduler sees it: steal time (taken by a hypervisor) counts as run time.
 
+pub mod attribution;
 pub mod constructed;
 pub mod services;
 

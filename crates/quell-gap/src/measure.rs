@@ -27,13 +27,13 @@ pub struct Window {
     pub length: Nanos,
     /// The period that accounts are settled by.
     pub period: Nanos,
-    /// By which means.
+    /// How to measure.
     pub method: Method,
     /// Have the kernel measure the cost of tracing.
     pub cost: bool,
 }
 
-/// By which means to measure.
+/// How to measure to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -91,7 +91,7 @@ impl Session {
         for (slot, request) in requests.iter().enumerate() {
             if crew.threads_of(slot) == 0 {
                 let selectors: Vec<String> = request.selectors.iter().map(ToString::to_string).collect();
-                return Err(GapError::Nobody { workload: request.name.clone(), selectors: selectors.join(" or ") });
+                return Err(GapError::NoThread { workload: request.name.clone(), selectors: selectors.join(" or ") });
             }
         }
         let (tracer, inexact) = match window.method {

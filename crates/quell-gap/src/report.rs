@@ -47,7 +47,7 @@ pub struct WorkloadGap {
     pub threads: usize,
     /// The exact account, in nanoseconds of CPU time.
     pub exact: Option<Account>,
-    /// The exact account is at most this far from the truth, since the kernel did not tell every switch.
+    /// The exact account is at most this far from the truth, since the kernel did not report every switch.
     pub doubt: Option<Nanos>,
     /// The estimate.
     pub estimate: Option<Estimate>,
@@ -103,7 +103,7 @@ impl WorkloadGap {
         }
         let doubt = self.doubt.unwrap_or_default();
         if doubt.0 as f64 > DOUBT_SHOWN * account.demanded.0 as f64 {
-            doubts.push(format!("off by at most {doubt}: the kernel did not tell who ran"));
+            doubts.push(format!("off by at most {doubt}: the kernel did not report which thread ran"));
         }
         if let (Some(exact), Some(estimate)) = (self.exact, self.estimate) {
             let (gap, error) = (estimate.account.gap, estimate.gap_error);
@@ -193,7 +193,7 @@ mod tests {
         gap.estimate = Some(of(1190));
         let doubts = gap.doubts(second, 2);
         assert!(doubts.len() == 1 && doubts[0].contains("14 ms") && doubts[0].contains("1.19 s"), "{doubts:?}");
-        // What the kernel did not tell is part of the error.
+        // What the kernel did not report is part of the error.
         assert!((gap.apart().unwrap() - 1176.0 / 40.0).abs() < 1e-9);
         gap.doubt = Some(millis(1960));
         assert!((gap.apart().unwrap() - 1176.0 / 2000.0).abs() < 1e-9);

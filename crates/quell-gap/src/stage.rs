@@ -33,21 +33,21 @@ impl Stage {
         self.now += time;
     }
 
-    fn tell(&mut self, cpu: usize, what: Change) {
+    fn emit(&mut self, cpu: usize, what: Change) {
         self.events.push(Event { at: self.now, cpu: CpuId(cpu as u32), what });
     }
 
     /// A sleeping thread wakes on a CPU and waits there.
     pub fn wake(&mut self, cpu: usize, member: Member) {
         self.waiting[cpu].push(member);
-        self.tell(cpu, Change::Woke(member));
+        self.emit(cpu, Change::Woke(member));
     }
 
     /// A waiting thread moves to another CPU's runqueue.
     pub fn migrate(&mut self, from: usize, index: usize, to: usize) {
         let member = self.waiting[from].remove(index);
         self.waiting[to].push(member);
-        self.tell(to, Change::Migrated(member));
+        self.emit(to, Change::Migrated(member));
     }
 
     /// The CPU runs `to` from now on; a watched thread that ran before is `left`.
@@ -59,7 +59,7 @@ impl Stage {
         if let (Task::Member(member), Left::Runnable) = (from, left) {
             self.waiting[cpu].push(member);
         }
-        self.tell(cpu, Change::Switch { from, left, to });
+        self.emit(cpu, Change::Switch { from, left, to });
     }
 
     /// Applies an event of another stage.

@@ -28,7 +28,7 @@ pub enum LinuxError {
         expected: &'static str,
     },
     /// A cgroup file refused a value.
-    #[error("{} refuses '{value}': {source}; {fix}", foreign::path(path))]
+    #[error("{} does not accept '{value}': {source}; {fix}", foreign::path(path))]
     Cgroup {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum LinuxError {
         fix: &'static str,
     },
     /// A cpuset partition did not become valid.
-    #[error("{} says '{verdict}' after '{value}' was written; {fix}", foreign::path(path))]
+    #[error("{} reads '{verdict}' after '{value}' was written; {fix}", foreign::path(path))]
     Partition {
         /// The file.
         path: PathBuf,
@@ -131,7 +131,7 @@ pub enum LinuxError {
         source: io::Error,
     },
     /// A plan failed and could not be taken back completely.
-    #[error("{cause}; and these could not be put back: {}", left.join("; "))]
+    #[error("{cause}; these could not be put back: {}", left.join("; "))]
     Rollback {
         /// The plan's failure.
         cause: Box<LinuxError>,

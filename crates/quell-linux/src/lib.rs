@@ -12,6 +12,7 @@
 pub mod cgroup;
 pub mod debugfs;
 pub mod doctor;
+pub mod engines;
 pub mod procfs;
 pub mod resctrl;
 pub mod sched;

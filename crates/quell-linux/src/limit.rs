@@ -55,11 +55,11 @@ pub(crate) fn place(
     let [group] = &resolved.groups[..] else {
         let many = resolved.groups.len();
         return Err(format!(
-            "it has {many} cgroups, over which no single cpu.max holds; put them below one slice and select that"
+            "it has {many} cgroups, which no single cpu.max covers; put them below one slice and select that"
         ));
     };
     if limit < Knob::LEAST_QUOTA {
-        return Err(format!("the kernel takes no quota below {} CPUs; raise it", Knob::LEAST_QUOTA));
+        return Err(format!("the kernel accepts no quota below {} CPUs; raise it", Knob::LEAST_QUOTA));
     }
     let file = group.path.join("cpu.max");
     match (can_be_here(roots, options), file.exists() && !options.threads_only) {

@@ -249,7 +249,7 @@ fn a_limit_that_is_refused_is_tried_again_and_keeps_no_policy_from_its_work() {
     assert_eq!(tree.read("cgroup/batch/cpu.weight"), "7");
     fs::remove_dir(tree.path().join("cgroup/batch/cpu.max")).unwrap();
     tree.write("cgroup/batch/cpu.max", "max 100000");
-    becomes(&mut host, &tree, "50000 100000", "it is tried again");
+    becomes(&mut host, &tree, "50000 100000", "retrying with increasing pauses");
     assert!(matches!(host.limit_state(id), Some(LimitState::Kept(_))));
 }
 

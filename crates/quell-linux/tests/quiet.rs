@@ -2,7 +2,7 @@
 
 use quell_linux::testkit::FakeTree;
 use quell_linux::{HostOptions, LinuxHost, cpu_time};
-use quell_model::{Class, CpuCount, Host, Nanos, Selector, Signal, SignalSet, Topology, View, Workload};
+use quell_model::{Class, CpuCount, Host, Nanos, Sample, Selector, Signal, SignalSet, Topology, View, Workload};
 
 const CRITICAL: SignalSet = SignalSet::of(&[Signal::CriticalThreads]);
 const THREADS: i32 = 10;
@@ -50,6 +50,29 @@ fn threads_of_a_workload_that_used_nothing_are_not_read() {
     assert_eq!((seen[3], seen[13]), (Nanos(5_000), Nanos::ZERO), "the second one's cgroup used nothing");
     used(&tree, 1, 5);
     assert_eq!(times(&mut host)[13], Nanos(5_000));
+}
+
+#[test]
+fn what_their_cgroups_counted_is_known_too() {
+    let (tree, mut host) = machine(2, 1);
+    let mut view = View::new(host.topology());
+    let wanted = CRITICAL.union(SignalSet::of(&[Signal::CriticalRunTime]));
+    let mut seen = |host: &mut LinuxHost| -> Vec<Option<Nanos>> {
+        host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
+        view.workloads.critical_run_time.iter().map(Sample::usable).collect()
+    };
+    used(&tree, 0, 5);
+    assert_eq!(seen(&mut host), [Some(Nanos::ZERO), None], "the second one is not latency-critical");
+    used(&tree, 0, 12);
+    assert_eq!(seen(&mut host)[0], Some(Nanos::from_micros(7)), "what was used before the first look is no one's");
+    // A cgroup of another workload below counts in the one above.
+    tree.process(5_000, 1, "inner");
+    tree.cgroup("jobs/w0/inner");
+    tree.join("jobs/w0/inner", &[5_000]);
+    let mut workload = Workload::new("inner", Class::BestEffort, CpuCount::ZERO);
+    workload.selectors.push(Selector::Cgroup("jobs/w0/inner".into()));
+    host.attach(workload).unwrap();
+    assert_eq!(seen(&mut host), [None; 3]);
 }
 
 #[test]

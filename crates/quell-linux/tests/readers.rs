@@ -22,7 +22,7 @@ fn a_topology_is_read_as_it_was_written() {
 
 #[test]
 fn cores_of_two_sockets_with_the_same_number_are_two_cores() {
-    let cpu = |id, core, socket| Cpu { id: CpuId(id), core, llc: socket, node: socket, socket };
+    let cpu = |id, core, socket| Cpu { id: CpuId(id), core, llc: socket, node: socket, socket, capacity: Cpu::FULL };
     let tree = FakeTree::new(&Topology::new(vec![cpu(0, 0, 0), cpu(1, 1, 1)]).unwrap());
     // The kernel counts cores anew in each socket.
     tree.write("sys/devices/system/cpu/cpu0/topology/core_id", "0");
@@ -146,5 +146,5 @@ fn an_invalid_partition_is_an_error_with_the_kernels_reason() {
     // The kernel takes the word, and says something else when it is read.
     tree.write("cgroup/a/cpuset.cpus.partition", "root invalid (Cpu list in cpuset.cpus not exclusive)");
     let error = cgroup::verify_partition(&path, "root").unwrap_err().to_string();
-    assert!(error.contains("says 'root invalid (Cpu list") && error.contains("no other cgroup"), "{error}");
+    assert!(error.contains("reads 'root invalid (Cpu list") && error.contains("no other cgroup"), "{error}");
 }

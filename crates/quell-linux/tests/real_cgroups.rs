@@ -256,7 +256,7 @@ lab_tests! {
             real.start(&group, "sleep 1000");
             // The parent gives it no memory controller.
             let refusal = give_controllers(&group, "memory").unwrap_err().to_string();
-            assert!(refusal.contains("its parent does not give it that controller"), "{refusal}");
+            assert!(refusal.contains("its parent does not enable that controller for it"), "{refusal}");
             give_controllers(&real.parent, "cpu cpuset memory").unwrap();
             let refusal = give_controllers(&group, "memory").unwrap_err().to_string();
             assert!(refusal.contains("move them to a child first"), "{refusal}");

@@ -228,8 +228,11 @@ fn may_be_real_time() -> bool {
 
 #[test]
 fn at_each_step_every_thread_has_its_workloads_class_or_its_own() {
-    if !rustix::process::geteuid().is_root() || !may_be_real_time() || !cfg!(target_arch = "x86_64") {
-        eprintln!("not tested here: needs root with the right to real-time classes, on x86-64");
+    if !rustix::process::geteuid().is_root()
+        || !may_be_real_time()
+        || !cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
+    {
+        eprintln!("not tested here: needs root with the right to real-time classes, on x86-64 or ARM64");
         return;
     }
     let steps = std::env::var("QUELL_REAL_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(40);

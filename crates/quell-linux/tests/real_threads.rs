@@ -307,7 +307,7 @@ fn what_somebody_else_changed_is_reported_and_left() {
     }
     let report = host.restore();
     assert_eq!(report.left.len(), 1);
-    assert!(report.left[0].why.contains("somebody else"), "{report:?}");
+    assert!(report.left[0].why.contains("another process"), "{report:?}");
     assert_eq!(nice_of(guest.pid()), other);
 }
 

@@ -84,7 +84,7 @@ impl Knob {
                 if bounds.cache_ways > 0 && !is_way_mask(mask, bounds.cache_ways) =>
             {
                 let fix = format!("choose one run of bits among the lowest {}", bounds.cache_ways);
-                bad(format!("a mask of cache ways of {mask:#x} does not exist"), fix)
+                bad(format!("the cache way mask {mask:#x} is not valid"), fix)
             }
             Knob::CacheWays(mask) | Knob::WaysOfLlc(LlcWays { mask, .. }) if mask.count_ones() < bounds.least_ways => {
                 let fix = format!("choose at least {} bits", bounds.least_ways);

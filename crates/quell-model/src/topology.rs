@@ -18,6 +18,22 @@ pub struct Cpu {
     pub node: u32,
     /// Socket (package).
     pub socket: u32,
+    /// How fast it is beside the machine's other CPUs, as Linux has it: the fastest have [`Cpu::FULL`].
+    #[serde(default = "full", skip_serializing_if = "is_full")]
+    pub capacity: u32,
+}
+
+impl Cpu {
+    /// The capacity of the fastest CPUs of a machine.
+    pub const FULL: u32 = 1024;
+}
+
+fn full() -> u32 {
+    Cpu::FULL
+}
+
+fn is_full(capacity: &u32) -> bool {
+    *capacity == Cpu::FULL
 }
 
 /// The machine's CPUs and the units that they form.
@@ -33,6 +49,8 @@ pub struct Topology {
     sockets: Vec<CpuSet>,
     llcs: Vec<CpuSet>,
     cores: Vec<CpuSet>,
+    /// The fastest first.
+    speeds: Vec<CpuSet>,
 }
 
 impl Topology {
@@ -71,6 +89,7 @@ impl Topology {
             sockets: units(&cpus, |cpu| cpu.socket),
             llcs: units(&cpus, |cpu| cpu.llc),
             cores,
+            speeds: speeds(&cpus),
             cpus,
         })
     }
@@ -88,7 +107,7 @@ impl Topology {
                 let core = number % cores;
                 let llc = core / cores_per_llc;
                 let socket = llc / llcs_per_socket;
-                Cpu { id: CpuId(number), core, llc, node: socket, socket }
+                Cpu { id: CpuId(number), core, llc, node: socket, socket, capacity: Cpu::FULL }
             })
             .collect();
         Topology::new(cpus).expect("a synthetic machine has at least one CPU and no more than supported")
@@ -157,6 +176,21 @@ impl Topology {
         &self.cores
     }
 
+    /// The CPUs of each speed, the fastest first: one set where all are alike. CPUs within a tenth of the fastest of their set
+    /// count as alike.
+    #[must_use]
+    pub fn speeds(&self) -> &[CpuSet] {
+        &self.speeds
+    }
+
+    /// The same machine, of which these CPUs have this capacity.
+    #[must_use]
+    pub fn with_capacity(mut self, cpus: &CpuSet, capacity: u32) -> Topology {
+        self.cpus.iter_mut().filter(|cpu| cpus.contains(cpu.id)).for_each(|cpu| cpu.capacity = capacity);
+        self.speeds = speeds(&self.cpus);
+        self
+    }
+
     /// Has some core more than one CPU?
     #[must_use]
     pub fn has_siblings(&self) -> bool {
@@ -186,6 +220,24 @@ fn units(cpus: &[Cpu], unit: impl Fn(&Cpu) -> u32) -> Vec<CpuSet> {
     sets.into_values().collect()
 }
 
+fn speeds(cpus: &[Cpu]) -> Vec<CpuSet> {
+    let mut sorted: Vec<&Cpu> = cpus.iter().collect();
+    sorted.sort_by_key(|cpu| std::cmp::Reverse(cpu.capacity));
+    let mut sets: Vec<CpuSet> = Vec::new();
+    let mut fastest = 0;
+    for cpu in sorted {
+        let is_alike = u64::from(cpu.capacity) * 10 >= u64::from(fastest) * 9;
+        match sets.last_mut().filter(|_| is_alike) {
+            Some(set) => set.insert(cpu.id),
+            None => {
+                fastest = cpu.capacity;
+                sets.push(CpuSet::one(cpu.id));
+            }
+        }
+    }
+    sets
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +254,7 @@ mod tests {
 
     #[test]
     fn impossible_machines_are_refused() {
-        let cpu = |number| Cpu { id: CpuId(number), core: 0, llc: 0, node: 0, socket: 0 };
+        let cpu = |number| Cpu { id: CpuId(number), core: 0, llc: 0, node: 0, socket: 0, capacity: Cpu::FULL };
         assert!(Topology::new(vec![]).is_err());
         assert!(Topology::new(vec![cpu(1), cpu(1)]).is_err());
         assert!(Topology::new(vec![cpu(5000)]).is_err());
@@ -210,11 +262,33 @@ mod tests {
 
     #[test]
     fn holes_in_the_numbering_are_fine() {
-        let cpu = |number| Cpu { id: CpuId(number), core: number, llc: 0, node: 0, socket: 0 };
+        let cpu = |number| Cpu { id: CpuId(number), core: number, llc: 0, node: 0, socket: 0, capacity: Cpu::FULL };
         let machine = Topology::new(vec![cpu(7), cpu(2)]).unwrap();
         assert_eq!(machine.all().to_string(), "2,7");
         assert!(machine.cpu(CpuId(3)).is_none());
         assert!(machine.core_of(CpuId(3)).is_empty());
+    }
+
+    #[test]
+    fn cpus_of_about_the_same_capacity_have_the_same_speed() {
+        let alike = Topology::synthetic(1, 1, 4, 1);
+        assert_eq!(alike.speeds(), [alike.all()]);
+        let cpus = |list: &str| list.parse::<CpuSet>().unwrap();
+        let machine = alike.with_capacity(&cpus("0-1"), 446).with_capacity(&cpus("2"), 980);
+        assert_eq!(machine.speeds(), [cpus("2-3"), cpus("0-1")]);
+        // Descending by a little each time is no single speed.
+        let machine = machine.with_capacity(&cpus("1"), 900).with_capacity(&cpus("0"), 830);
+        assert_eq!(machine.speeds(), [cpus("2-3"), cpus("0-1")]);
+        let text = serde_json::to_string(&machine).unwrap();
+        assert_eq!(serde_json::from_str::<Topology>(&text).unwrap(), machine);
+    }
+
+    #[test]
+    fn a_machine_whose_cpus_are_alike_is_written_as_before() {
+        let text = serde_json::to_string(&Topology::synthetic(1, 1, 1, 1)).unwrap();
+        assert_eq!(text, r#"[{"id":0,"core":0,"llc":0,"node":0,"socket":0}]"#);
+        let machine: Topology = serde_json::from_str(&text).unwrap();
+        assert_eq!(machine.cpus()[0].capacity, Cpu::FULL);
     }
 
     #[test]

@@ -212,8 +212,10 @@ pub enum Selector {
     Pid(i32),
     /// Processes with this command line, and their descendants.
     Command(CommandLine),
-    /// Everything in the container whose id begins with this text, with any engine.
+    /// Everything in the container whose id begins with this text, or that has this name, with any engine.
     Container(String),
+    /// Everything in the containers with this label: `KEY=VALUE`, or `KEY` for any value.
+    Label(String),
     /// Everything in the Kubernetes pod of this uid.
     Pod(String),
 }
@@ -267,6 +269,7 @@ impl fmt::Display for Selector {
             Selector::Pid(pid) => write!(f, "process {pid}"),
             Selector::Command(command) => command.fmt(f),
             Selector::Container(id) => write!(f, "container {id}"),
+            Selector::Label(label) => write!(f, "label {label}"),
             Selector::Pod(uid) => write!(f, "pod {uid}"),
         }
     }

@@ -1,8 +1,10 @@
-//! A service's latency from its own Prometheus histogram: read once a second, and the buckets of two readings subtracted.
+//! A service's latency from its own Prometheus histogram: read once a second, and the buckets of two readings subtracted. And the
+//! other way, a body for a collector.
 
 mod counts;
 mod fetch;
 mod listener;
+pub mod push;
 mod text;
 mod unit;
 

@@ -28,6 +28,17 @@ impl Unit {
         WORDS.iter().find(|(_, words)| words.contains(&word)).map(|(unit, _)| *unit)
     }
 
+    /// The word for it in the configuration: `s`, `ms`, `us`, `ns`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Unit::Seconds => "s",
+            Unit::Milliseconds => "ms",
+            Unit::Microseconds => "us",
+            Unit::Nanoseconds => "ns",
+        }
+    }
+
     /// The unit that the name of a metric ends with, `_bucket` left out: `request_duration_ms`.
     #[must_use]
     pub fn of_metric(metric: &str) -> Option<Unit> {

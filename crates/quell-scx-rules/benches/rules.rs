@@ -94,7 +94,14 @@ const CASES: [Case; 8] = [
 ];
 
 fn topology(cpus: u32) -> Topology {
-    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: id / CACHE, node: 0, socket: id / SOCKET };
+    let cpu = |id: u32| Cpu {
+        id: CpuId(id),
+        core: id / 2,
+        llc: id / CACHE,
+        node: 0,
+        socket: id / SOCKET,
+        capacity: Cpu::FULL,
+    };
     Topology::new((0..cpus).map(cpu).collect()).expect("a topology")
 }
 

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use crate::faults::FAULTS;
+use crate::faults::{FAULTS, Fault};
 use crate::half::Decision;
 
 /// `struct event`.
@@ -210,12 +210,17 @@ const RAREST: usize = 6_000_000;
 
 #[test]
 fn each_fixed_fault_is_found_when_it_is_put_back_and_its_events_are_made_few() {
-    for (number, fault) in FAULTS.iter().enumerate() {
+    let find = |number: usize, fault: &Fault| {
         let simulation = Simulation::load(&format!("fault-{number}.so"));
         let (seed, violation) =
             simulation.search(fault.from, RAREST).unwrap_or_else(|| panic!("not found: {}", fault.name));
         let shrunk = simulation.shrink(simulation.draw(seed), Machine::of(seed));
         assert!(shrunk.len() < EVENTS / 2, "{}: {} events", fault.name, shrunk.len());
         println!("{}:\n{}", fault.name, simulation.describe(seed, &violation));
-    }
+    };
+    std::thread::scope(|scope| {
+        for (number, fault) in FAULTS.iter().enumerate() {
+            scope.spawn(move || find(number, fault));
+        }
+    });
 }

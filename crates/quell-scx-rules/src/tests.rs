@@ -49,7 +49,7 @@ fn machine() -> Box<Shared> {
 
 /// The topology of that machine: 0 and 1 are siblings, 2 and 3, …; two cores have a cache, and two caches are on a socket.
 fn pairs() -> Topology {
-    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: id / 4, node: 0, socket: id / 8 };
+    let cpu = |id: u32| Cpu { id: CpuId(id), core: id / 2, llc: id / 4, node: 0, socket: id / 8, capacity: Cpu::FULL };
     Topology::new((0..CPUS as u32).map(cpu).collect()).unwrap()
 }
 

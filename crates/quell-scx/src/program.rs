@@ -1,4 +1,4 @@
-//! The scheduler in the kernel: loaded, attached, told what to do.
+//! The scheduler in the kernel: loaded, attached, controlled.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -52,7 +52,7 @@ pub fn await_end_of_ours() {
     kernel::await_end_of(NAME);
 }
 
-/// Who holds a CPU: a workload, nobody, or nobody by command.
+/// Who holds a CPU: a workload, none, or none by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder(u32);
 
@@ -77,10 +77,10 @@ pub struct Slices {
     pub lc: Nanos,
     /// A thread of a BE workload or of the system.
     pub be: Nanos,
-    /// The system's threads wait at most so long for a turn on a CPU that an LC workload holds beyond its guarantee, twice
+    /// The system's threads wait at most this long for a turn on a CPU that an LC workload holds beyond its guarantee, twice
     /// as long on one within it, beside the slice that runs there and a tick.
     pub system: Nanos,
-    /// Who waited so long has a turn on any CPU that it may run on; on one of an LC workload that has work, and no more
+    /// A thread that waited this long has a turn on any CPU that it may run on; on one of an LC workload that has work, and no more
     /// than it is guaranteed, after four times as long.
     pub starving: Nanos,
 }
@@ -109,7 +109,7 @@ pub struct Parts {
     pub sets: bool,
 }
 
-/// On a machine with so many CPUs looking at all of them is cheaper than keeping sets.
+/// On a machine with this many CPUs looking at all of them is cheaper than keeping sets.
 pub const FEW_CPUS: u32 = 16;
 
 /// Quell's scheduler. From [`Grant::load`] on it schedules every thread that is not real-time; when this value is dropped,
@@ -117,7 +117,7 @@ pub const FEW_CPUS: u32 = 16;
 pub struct Grant {
     // Dropped first: nothing of the program may go while it is attached.
     _link: OwnedFd,
-    /// Tells of real-time threads that take a CPU, where no operation does.
+    /// Reports real-time threads that take a CPU, where no operation does.
     _switches: Option<OwnedFd>,
     pub(crate) parts: Parts,
     pub(crate) requests: Option<OwnedFd>,
@@ -144,7 +144,7 @@ pub(crate) fn broken(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Scx
 }
 
 impl Grant {
-    /// Loads the scheduler; the CPUs of `pool` are those that it hands out, which need not be there yet. Nobody holds one
+    /// Loads the scheduler; the CPUs of `pool` are those that it hands out, which need not be there yet. No workload holds one
     /// yet, and every thread belongs to the system. `online` is asked for the CPUs that are online, and again where one came
     /// or went while the scheduler was loaded. Without `servers` it has none, and the kernel drops their code.
     ///
@@ -183,7 +183,7 @@ impl Grant {
             if grant.is_of_these_cpus(hotplugs) {
                 return Ok(grant);
             }
-            tracing::info!("a CPU came or went while the scheduler was loaded: it is loaded again");
+            tracing::info!("a CPU was hotplugged while the scheduler was loading: loading it again");
             drop(grant);
             kernel::await_end();
             verified = Verified::load(topology, parts)?;
@@ -191,7 +191,7 @@ impl Grant {
         Grant::start(verified, topology, &online()?, pool, slices)
     }
 
-    /// Did no CPU come or go since so many had? The kernel ends a scheduler that was loaded meanwhile.
+    /// Did no CPU come or go since this many had? The kernel ends a scheduler that was loaded meanwhile.
     fn is_of_these_cpus(&self, seen: u64) -> bool {
         let end = Instant::now() + RACE_SHOWS;
         while kernel::hotplugs() != seen && Instant::now() < end {
@@ -316,7 +316,7 @@ impl Grant {
         }
         let (reason, message) = self.beside.why_ended();
         let why = match (kind, message.is_empty()) {
-            (UNREGISTERED, _) => "it was told to end".to_owned(),
+            (UNREGISTERED, _) => "it was asked to end".to_owned(),
             (_, true) => reason,
             (_, false) => format!("{reason} ({message})"),
         };
@@ -329,7 +329,7 @@ impl Grant {
         self.beside.dump()
     }
 
-    /// CPUs that were offline tell their place when they come.
+    /// CPUs that were offline report their place when they come.
     pub(crate) fn know_topology(&self, topology: &Topology) {
         know_topology(self.shared(), topology);
     }
@@ -370,7 +370,7 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
     know_topology(shared, topology);
 }
 
-/// Which CPUs are one core, have one last-level cache, are on one socket. An offline CPU does not tell.
+/// Which CPUs are one core, have one last-level cache, are on one socket. An offline CPU does not report it.
 pub(crate) fn know_topology(shared: &Shared, topology: &Topology) {
     let number_of = |units: &[CpuSet], cpu| units.iter().position(|unit| unit.contains(cpu)).unwrap_or(0) as u32;
     for (cpu, state) in shared.cpu.iter().enumerate() {

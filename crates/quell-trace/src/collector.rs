@@ -16,7 +16,7 @@ use crate::{Edge, Losses, TraceError};
 
 // Written by libbpf-cargo at build time.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks)]
-pub(crate) mod skeleton {
+mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/trace.skel.rs"));
 }
 use skeleton::{TraceSkel, TraceSkelBuilder};
@@ -70,7 +70,7 @@ pub struct Collector {
     drained_to: Nanos,
     pub(crate) room: Room,
     /// Keeps the kernel's measuring of BPF programs on.
-    _stats: Option<std::os::fd::OwnedFd>,
+    pub(crate) stats: Option<std::os::fd::OwnedFd>,
 }
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ fn lock(received: &Mutex<Received>) -> std::sync::MutexGuard<'_, Received> {
     received.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
+pub(crate) fn refused(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> TraceError {
     move |source| TraceError::Refused { step, source }
 }
 
@@ -102,9 +102,7 @@ impl Collector {
         if in_a_namespace() {
             return Err(TraceError::Namespace);
         }
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| {
-            tracing::debug!("libbpf: {}", text.trim_end())
-        })));
+        quiet_libbpf();
         // Kernels without all symbols do not report where the preemption count is; interrupts are then counted.
         match Collector::load(options, false) {
             Err(error) if options.sees_wakers() => {
@@ -163,7 +161,7 @@ impl Collector {
         rings.add(&skeleton.maps.events, take).map_err(refused("opening the ring of events"))?;
         let ring = rings.build().map_err(refused("opening the ring of events"))?;
         let stats = if options.cost { measure_programs() } else { None };
-        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, room: Room::default(), _stats: stats })
+        Ok(Collector { skeleton, ring, received, look, drained_to: Nanos::ZERO, room: Room::default(), stats })
     }
 
     /// Watches a thread, and all that it will give birth to. No change if it is watched already, unless for another workload:
@@ -315,7 +313,7 @@ impl Collector {
     /// Cost of the program so far; `None` if it was not requested.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
-        self._stats.as_ref()?;
+        self.stats.as_ref()?;
         let links = &self.skeleton.links;
         let links = [
             &links.on_switch,
@@ -332,18 +330,27 @@ impl Collector {
             &links.on_timer,
             &links.on_timer_end,
         ];
-        let ours: Vec<u32> =
-            links.into_iter().flatten().filter_map(|link| link.info().ok()).map(|info| info.prog_id).collect();
-        let programs = ProgInfoIter::default().filter(|program| ours.contains(&program.id));
-        Some(programs.fold(Cost::default(), |cost, program| Cost {
-            time: cost.time + Nanos(program.run_time_ns),
-            runs: cost.runs + program.run_cnt,
-        }))
+        Some(cost_of(&links))
     }
 }
 
+/// What libbpf says goes to the log.
+pub(crate) fn quiet_libbpf() {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Info, |_, text| tracing::debug!("libbpf: {}", text.trim_end()))));
+}
+
+/// What the programs behind these links cost so far.
+pub(crate) fn cost_of(links: &[&Option<Link>]) -> Cost {
+    let ours: Vec<u32> = links.iter().filter_map(|link| link.as_ref()?.info().ok()).map(|info| info.prog_id).collect();
+    let programs = ProgInfoIter::default().filter(|program| ours.contains(&program.id));
+    programs.fold(Cost::default(), |cost, program| Cost {
+        time: cost.time + Nanos(program.run_time_ns),
+        runs: cost.runs + program.run_cnt,
+    })
+}
+
 /// Has the kernel measure BPF programs for as long as the descriptor is open.
-fn measure_programs() -> Option<std::os::fd::OwnedFd> {
+pub(crate) fn measure_programs() -> Option<std::os::fd::OwnedFd> {
     use std::os::fd::FromRawFd;
     // SAFETY: a system call without pointers.
     let descriptor = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };

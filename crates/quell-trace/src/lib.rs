@@ -11,6 +11,9 @@
 //! - counts of hardware counters by workload, added up at the switch ([`Collector::counted`]): a set of counters a CPU,
 //!   however many workloads.
 //!
+//! [`Sampler`], a program of its own, says at random instants which watched threads wait and what runs instead: for sums over
+//! some time at a small cost.
+//!
 //! [`Event`] is plain data, so that its readers can be tested without a kernel.
 //!
 //! The crate is MIT OR Apache-2.0; the BPF program is GPL-2.0-only OR MIT, since the kernel lends some of its functions to
@@ -21,12 +24,14 @@ mod counting;
 mod error;
 mod event;
 mod obstacle;
+mod sampler;
 mod wire;
 
 pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
 pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
 pub use obstacle::obstacle;
+pub use sampler::{Found, Instants, Sampled, Sampler};
 pub use wire::{COUNTED_EVENTS, CounterTime, Counts, LATE_START, Totals, Watched};
 
 use serde::Serialize;

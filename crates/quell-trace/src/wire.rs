@@ -27,11 +27,15 @@ fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
     data.get(at..at + N)?.try_into().ok()
 }
 
-fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(data: &[u8], at: usize) -> Option<u16> {
     bytes(data, at).map(u16::from_ne_bytes)
 }
 
-fn i32_at(data: &[u8], at: usize) -> Option<i32> {
+pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
+    bytes(data, at).map(u32::from_ne_bytes)
+}
+
+pub(crate) fn i32_at(data: &[u8], at: usize) -> Option<i32> {
     bytes(data, at).map(i32::from_ne_bytes)
 }
 
@@ -39,7 +43,7 @@ fn u64_at(data: &[u8], at: usize) -> Option<u64> {
     bytes(data, at).map(u64::from_ne_bytes)
 }
 
-fn task(tid: i32, slot: Slot) -> Task {
+pub(crate) fn task(tid: i32, slot: Slot) -> Task {
     match slot {
         HOLDER_IDLE => Task::Idle,
         HOLDER_OTHER => Task::Other(tid),

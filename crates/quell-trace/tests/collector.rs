@@ -152,6 +152,9 @@ fn a_waker_is_named_and_a_sleeper_is_seen_asleep() {
     let mut sleeper = Ours::shell("cat | while read line; do :; done");
     let cat = Member { tid: child_named(sleeper.0.id(), "cat"), slot: 1 };
     let reader = Member { tid: child_named(sleeper.0.id(), "sh"), slot: 2 };
+    // Both have their names before they have come to their first read.
+    until_asleep(cat.tid);
+    until_asleep(reader.tid);
     collector.watch(cat).unwrap();
     collector.watch(reader).unwrap();
     collector.look().unwrap();

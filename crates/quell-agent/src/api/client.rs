@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use crate::AgentError;
+use crate::lock;
 use crate::wire::{Command, Control, Controlled, Problem, Verified};
 
 /// An answer is this long at most.
@@ -90,10 +91,7 @@ impl Client {
         body: Bytes,
     ) -> Result<T, AgentError> {
         let answer = async { tokio::time::timeout(patience, self.exchange(method, path, body)).await };
-        let (status, body) = self
-            .runtime
-            .block_on(answer)
-            .unwrap_or_else(|_| Err(self.odd(format!("no answer within {} s", patience.as_secs()))))?;
+        let (status, body) = self.runtime.block_on(answer).unwrap_or_else(|_| Err(self.late(patience)))?;
         self.understand(status, &body)
     }
 
@@ -118,7 +116,7 @@ impl Client {
         let (driver, response) = self.request(method, path, body).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| self.odd(error.to_string()))?.to_bytes();
+        let body = body.map_err(|error| self.cut_short(error.as_ref()))?.to_bytes();
         driver.abort();
         Ok((status, body))
     }
@@ -132,12 +130,15 @@ impl Client {
         let stream = UnixStream::connect(&self.socket).await.map_err(|cause| AgentError::NoAgent {
             fix: match cause.kind() {
                 std::io::ErrorKind::PermissionDenied => "run this as root, or join the socket's group",
-                _ => "start one with `quell run --config FILE`, or name its socket with --socket",
+                _ if self.agent_lives() => {
+                    "an agent runs: it begins anew, is stopped, or its socket was removed; if this lasts, restart it"
+                }
+                _ => "start one with `quell run --config FILE`, protect one service without by `quell protect NAME`, or name its socket with --socket",
             },
             socket: self.socket.clone(),
             cause,
         })?;
-        let broken = |error: hyper::Error| self.odd(error.to_string());
+        let broken = |error: hyper::Error| self.broken(&error);
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver = tokio::spawn(connection);
@@ -150,6 +151,33 @@ impl Client {
             .map_err(|error| self.odd(error.to_string()))?;
         let response = sender.send_request(request).await.map_err(broken)?;
         Ok((driver, response))
+    }
+
+    /// The connection ended: in time, or with something that is no HTTP.
+    pub(super) fn broken(&self, error: &hyper::Error) -> AgentError {
+        match error.is_parse() {
+            true => self.odd(error.to_string()),
+            false => self.no_answer("closed the connection without an answer: it ends, or begins anew".into()),
+        }
+    }
+
+    /// An answer that did not come whole, or is too long.
+    fn cut_short(&self, error: &(dyn std::error::Error + 'static)) -> AgentError {
+        error.downcast_ref().map_or_else(|| self.odd(error.to_string()), |error| self.broken(error))
+    }
+
+    /// Is there a living agent with this run directory?
+    fn agent_lives(&self) -> bool {
+        let is_usual = self.socket.file_name().is_some_and(|name| name == "api.sock");
+        is_usual && lock::is_watched(&self.socket.with_file_name("agent.lock"), Path::new("/proc"))
+    }
+
+    pub(super) fn late(&self, patience: Duration) -> AgentError {
+        self.no_answer(format!("gave no answer within {} s: it is stopped, or hangs", patience.as_secs()))
+    }
+
+    fn no_answer(&self, what: String) -> AgentError {
+        AgentError::NoAnswer { socket: self.socket.clone(), what }
     }
 
     pub(super) fn odd(&self, answer: String) -> AgentError {

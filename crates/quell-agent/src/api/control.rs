@@ -6,13 +6,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::oneshot;
 
-use crate::wire::{Controlled, Problem, Protect, Protected, Resize, Verified};
+use crate::wire::{Controlled, Problem, Protect, Protected, Prove, Resize, Turn, Verified};
 
 /// Requests that wait for the loop at most.
 const QUEUE: usize = 64;
 
 /// The answer to a caller that asks for a leased workload, or for another size of one.
 pub type Answer = oneshot::Sender<Result<Protected, Problem>>;
+
+/// The answer to a caller that switches.
+pub type Switching = oneshot::Sender<Result<Controlled, Problem>>;
 
 /// One request, with the place for its answer.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ pub enum Call {
         /// The number of the lease, if it is one.
         lease: u64,
         /// For the answer; the caller may have gone.
-        answer: oneshot::Sender<Result<Controlled, Problem>>,
+        answer: Switching,
     },
     /// A leased workload is asked for.
     Lease {
@@ -41,6 +44,21 @@ pub enum Call {
     },
     /// Another size of a leased workload is asked for.
     Resize(Resize, Answer),
+    /// An experiment is to begin.
+    Prove {
+        /// What is compared.
+        prove: Box<Prove>,
+        /// The caller, in words.
+        by: String,
+        /// The number of the lease.
+        lease: u64,
+        /// To be set when the agent ends it before the caller does.
+        ended: Arc<AtomicBool>,
+        /// For the answer; the caller may have gone.
+        answer: Switching,
+    },
+    /// The next turn of the experiment of this caller.
+    Turn(Turn, String, Switching),
     /// The caller that held this lease is gone.
     LeaseEnded(u64),
     /// Do all settings stand?
@@ -110,6 +128,15 @@ impl Caller {
 pub(super) struct Lease {
     pub caller: Caller,
     pub number: u64,
+    /// Has the loop ended it?
+    pub ended: Arc<AtomicBool>,
+}
+
+impl Lease {
+    /// Does the caller no longer have it, although it is there?
+    pub fn is_over(&self) -> bool {
+        self.caller.is_over() || self.ended.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Lease {

@@ -30,11 +30,11 @@ impl Front {
         let why = Some("the agent is starting".to_owned());
         let entry = |workload| {
             let (standing, why, leased_by) = (Standing::Waiting, why.clone(), None);
-            let (left, overridden, remarks) = (Vec::new(), None, Vec::new());
-            Entry { workload, standing, since: now, leased_by, why, left, overridden, remarks }
+            let (latency, left, overridden, remarks) = (None, Vec::new(), None, Vec::new());
+            Entry { workload, standing, since: now, leased_by, latency, why, left, overridden, remarks }
         };
         let (mut watch, watched) = watch(&View { now, ..View::new(topology) }, &[]);
-        watch.tell(workloads.into_iter().map(entry).collect());
+        watch.publish(workloads.into_iter().map(entry).collect());
         let starting = Some(Starting { what: "starting".to_owned(), since: now });
         let about = About { mode: "run".to_owned(), host: "linux".to_owned(), starting, ..About::default() };
         let state = Arc::new(Mutex::new(super::state(about, watched).0));
@@ -80,8 +80,8 @@ mod tests {
         assert!(first.agent.starting.unwrap().starts_with("starting, "));
         assert_eq!((first.configured[0].name.as_str(), first.configured[0].state), ("db", wire::State::Waiting));
         front.say("loading Quell's scheduler", now - Nanos::from_secs(12));
-        let told = status().agent.starting.unwrap();
-        assert!(told.starts_with("loading Quell's scheduler, 1") && told.ends_with(" s so far"), "{told}");
+        let starting = status().agent.starting.unwrap();
+        assert!(starting.starts_with("loading Quell's scheduler, 1") && starting.ends_with(" s so far"), "{starting}");
         let (_watch, watched) = watch(&View::new(topology), &[]);
         front.show(super::super::state(About { mode: "run".into(), ..About::default() }, watched).0);
         assert_eq!(status().agent.starting, None, "an agent is at work");

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::client::{Client, Driver, LONG_PATIENCE, LONGEST_ANSWER};
 use crate::AgentError;
-use crate::wire::{Command, Control, Controlled, Protect, Protected, Resize};
+use crate::wire::{Command, Control, Controlled, Protect, Protected, Prove, Resize, Turn};
 
 /// A workload is asked for again for this long: a worker that died is started again within some seconds.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
@@ -62,6 +62,23 @@ impl Client {
     pub fn lease(&self) -> Result<Leased, AgentError> {
         let (answer, held) = self.hold(Command::OffWhileConnected)?;
         Ok(Leased { answer, held })
+    }
+
+    /// Begins an experiment, which lasts as a lease does.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn prove(&self, prove: Prove) -> Result<Leased, AgentError> {
+        let (answer, held) = self.hold(Command::ProveWhileConnected(prove))?;
+        Ok(Leased { answer, held })
+    }
+
+    /// The next turn of this process's experiment; returns when it is in force.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn turn(&self, on: bool) -> Result<Controlled, AgentError> {
+        self.control(Command::Turn(Turn { on }))
     }
 
     /// Waits for at most this time; has the agent ended the lease by then? It does so only at its own end.
@@ -135,12 +152,12 @@ impl Client {
             let mut text = Vec::new();
             while !text.ends_with(b"\n") && text.len() < LONGEST_ANSWER {
                 let Some(frame) = body.frame().await else { break };
-                text.extend(frame.map_err(|error| self.odd(error.to_string()))?.into_data().unwrap_or_default());
+                text.extend(frame.map_err(|error| self.broken(&error))?.into_data().unwrap_or_default());
             }
             Ok((driver, status, body, text))
         };
         let begun = self.block_on(async { tokio::time::timeout(LONG_PATIENCE, begin).await });
-        let late = || Err(self.odd(format!("no answer within {} s", LONG_PATIENCE.as_secs())));
+        let late = || Err(self.late(LONG_PATIENCE));
         let (driver, status, body, text): (Driver, StatusCode, _, Vec<u8>) = begun.unwrap_or_else(|_| late())?;
         Ok((self.understand(status, &text)?, Held { body, driver }))
     }

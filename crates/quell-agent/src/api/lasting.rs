@@ -73,7 +73,7 @@ async fn control(
     let bad = |error: &str, fix: &str| refuse(StatusCode::BAD_REQUEST, error, fix);
     match serde_json::from_slice(&body) {
         Ok(Versioned { version }) if version > CONTROL_VERSION => {
-            let error = format!("version {version} of control calls is not known here");
+            let error = format!("version {version} of control calls is not supported");
             return bad(&error, "use the `quell` of the agent's version, or restart the agent");
         }
         _ => {}
@@ -87,7 +87,7 @@ async fn control(
     }
     let Some((caller, number)) = locked(&state, State::caller) else { return nothing_obeys() };
     // From before the request on: a caller that goes meanwhile leaves no lease behind.
-    let lease = request.command.is_lease().then(|| Lease { caller: caller.clone(), number });
+    let lease = request.command.is_lease().then(|| Lease { caller: caller.clone(), number, ended: Arc::default() });
     let by = by(peer);
     let switched = match request.command {
         Command::Off => Switched::Off,
@@ -97,6 +97,12 @@ async fn control(
             let protect = Box::new(protect);
             return answered(&caller, lease, |answer| Call::Lease { protect, by, lease: number, answer }).await;
         }
+        Command::ProveWhileConnected(prove) => {
+            let (prove, ended) =
+                (Box::new(prove), lease.as_ref().map(|lease| Arc::clone(&lease.ended)).unwrap_or_default());
+            return answered(&caller, lease, |answer| Call::Prove { prove, by, lease: number, ended, answer }).await;
+        }
+        Command::Turn(turn) => return answered(&caller, None, |answer| Call::Turn(turn, by, answer)).await,
         Command::Resize(resize) => return answered(&caller, None, |answer| Call::Resize(resize, answer)).await,
     };
     answered(&caller, lease, |answer| Call::Switch { switched, by, lease: number, answer }).await
@@ -143,7 +149,7 @@ async fn wait<T>(answered: oneshot::Receiver<T>) -> Result<T, Response> {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(nothing_obeys()),
         Err(_) => {
-            let fix = "its loop is busy, as while its scheduler is loaded: see its log, and try again";
+            let fix = "its loop is busy, possibly loading the scheduler: see its log, and try again";
             Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "the agent does not answer in time", fix))
         }
     }
@@ -158,15 +164,15 @@ fn by(peer: Peer) -> String {
 }
 
 fn not_allowed() -> Response {
-    refuse(StatusCode::FORBIDDEN, "only root and the agent's own user may ask for that", "ask as root")
+    refuse(StatusCode::FORBIDDEN, "only root and the agent's own user may do that", "ask as root")
 }
 
 fn nothing_obeys() -> Response {
-    refuse(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending", "try again when it has started anew")
+    refuse(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending", "try again after its restart")
 }
 
 fn busy() -> Response {
-    refuse(StatusCode::SERVICE_UNAVAILABLE, "requests come faster than the agent turns", "ask less often")
+    refuse(StatusCode::SERVICE_UNAVAILABLE, "requests come faster than the agent handles them", "ask less often")
 }
 
 /// The body of a lease's answer: the answer, and then an empty line at times. Dropped when its connection ends.
@@ -197,7 +203,7 @@ impl hyper::body::Body for Held {
         }
         loop {
             ready!(self.beat.poll_tick(cx));
-            if self.lease.caller.is_over() {
+            if self.lease.is_over() {
                 return Poll::Ready(None);
             }
             self.looks += 1;

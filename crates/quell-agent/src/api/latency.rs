@@ -63,7 +63,7 @@ impl Inbox {
         let (id, quantile) = wanted(view, &histogram.workload)?;
         let (latency, requests) = quantile_of(&histogram.buckets, quantile)?;
         if histogram.window_ns == 0 {
-            let text = "its window has no length; say in window_ns for how long it was gathered".to_owned();
+            let text = "its window is empty; set window_ns to the length of the measurement".to_owned();
             return Err(Rejected::Senseless(text));
         }
         let at = Nanos(histogram.ended_ns.unwrap_or(now.0));
@@ -107,7 +107,7 @@ fn quantile_of(buckets: &[(u64, u64)], quantile: f64) -> Result<(Nanos, u64), Re
     }
     let total = buckets.iter().fold(0u64, |sum, &(_, count)| sum.saturating_add(count));
     if total == 0 {
-        return Err(Rejected::Senseless("it holds no request; post only spans in which there was one".to_owned()));
+        return Err(Rejected::Senseless("it contains no requests; post only windows with at least one".to_owned()));
     }
     let mut sorted = buckets.to_vec();
     sorted.sort_unstable();

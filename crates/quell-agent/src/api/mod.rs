@@ -14,10 +14,12 @@ pub mod socket;
 pub mod state;
 
 mod lasting;
+mod pods;
 mod reading;
 mod seats;
 mod serve;
 mod standing;
+pub mod token;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ use quell_thread::clock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use self::token::Token;
 use crate::AgentError;
 use crate::watch::Watched;
 
@@ -38,6 +41,7 @@ pub use client::Client;
 pub use front::Front;
 pub use held::{Leased, Leasing, Standing};
 pub use latency::{Feed, Posted};
+pub use pods::ShownPods;
 pub use state::{About, News, Starting, State};
 
 /// Default path of the agent's socket.
@@ -53,8 +57,10 @@ pub struct ApiConfig {
     pub socket: PathBuf,
     /// The group that may read; None: only root and the agent's own user.
     pub group: Option<String>,
-    /// A loopback address for Prometheus; None: no metrics.
+    /// An address for Prometheus, of the loopback interface unless there is a token; None: no metrics.
     pub metrics: Option<SocketAddr>,
+    /// The file of the token that is to be shown there; None: nothing is.
+    pub metrics_token: Option<PathBuf>,
     /// A socket for Prometheus, for the same users as the API's; None: none.
     pub metrics_socket: Option<PathBuf>,
     /// Services whose latency is read, as if they posted it.
@@ -64,7 +70,14 @@ pub struct ApiConfig {
 
 impl Default for ApiConfig {
     fn default() -> ApiConfig {
-        ApiConfig { socket: SOCKET.into(), group: None, metrics: None, metrics_socket: None, sources: Vec::new() }
+        ApiConfig {
+            socket: SOCKET.into(),
+            group: None,
+            metrics: None,
+            metrics_token: None,
+            metrics_socket: None,
+            sources: Vec::new(),
+        }
     }
 }
 
@@ -92,7 +105,8 @@ impl Api {
 
     fn of(config: &ApiConfig, state: router::SharedState) -> Result<Api, AgentError> {
         let socket = socket::Socket::bind(&config.socket, config.group.as_deref())?;
-        let metrics = config.metrics.map(serve::bind_metrics).transpose()?;
+        let token = config.metrics_token.as_deref().map(Token::read).transpose()?;
+        let metrics = config.metrics.map(|address| serve::bind_metrics(address, token.is_some())).transpose()?;
         let own = |path: &PathBuf| socket::Socket::bind(path, config.group.as_deref());
         let metrics_socket = config.metrics_socket.as_ref().map(own).transpose()?;
         let sources = config.sources.clone();
@@ -111,7 +125,8 @@ impl Api {
                 tokio::spawn(serve::serve_metrics_socket(listener, router::metrics_router(Arc::clone(&state))));
             }
             if let Some(Ok(listener)) = metrics.map(tokio::net::TcpListener::from_std) {
-                tokio::spawn(serve::serve_metrics(listener, router::metrics_router(Arc::clone(&state))));
+                let router = router::metrics_router(Arc::clone(&state));
+                tokio::spawn(serve::serve_metrics(listener, router::with_token(router, token)));
             }
             for source in sources {
                 tokio::spawn(read_latency(source, Arc::clone(&state)));

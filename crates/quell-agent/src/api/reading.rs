@@ -44,7 +44,7 @@ fn answered(method: &Method, uri: &Uri, answer: &dyn Fn(&str) -> Option<Value>) 
         (status, axum::Json(Problem { error, fix: fix.to_owned() })).into_response()
     };
     if method != Method::GET {
-        return refused(StatusCode::METHOD_NOT_ALLOWED, format!("{method} changes something"), "use GET");
+        return refused(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not a read"), "use GET");
     }
     match answer(uri.path()) {
         Some(value) => axum::Json(value).into_response(),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Request, State as Shared};
-use axum::http::StatusCode;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,11 +17,14 @@ use serde::Serialize;
 use super::lasting;
 use super::latency::{MAX_BUCKETS, Rejected};
 use super::state::State;
+use super::token::Token;
 use crate::metrics;
 use crate::wire::{self, Histogram, Problem};
 
 /// A request's body is this long at most.
 pub const MAX_BODY: usize = 256 * 1024;
+/// What asks for the metrics' token.
+pub const TOKEN_OF: &str = "Bearer realm=\"quell_metrics\"";
 /// Time-out of a request, the arrival of its body included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -56,11 +60,33 @@ pub fn router(state: SharedState) -> Router {
 
 /// Requests that a Prometheus server may make.
 pub fn metrics_router(state: SharedState) -> Router {
-    let text = |Shared(state): Shared<SharedState>| async move {
-        let status = locked(&state, State::status);
-        ([("content-type", metrics::CONTENT_TYPE)], metrics::text(&status))
+    let text = |Shared(state): Shared<SharedState>, headers: HeaderMap| async move {
+        let text = metrics::text(&locked(&state, State::status));
+        let mut accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        if accepted.any(|accepted| accepted.contains("application/openmetrics-text")) {
+            ([("content-type", metrics::CONTENT_TYPE)], text)
+        } else {
+            ([("content-type", metrics::PLAIN)], metrics::plain(&text))
+        }
     };
     Router::new().route("/metrics", get(text)).layer(middleware::from_fn(patience)).with_state(state)
+}
+
+/// Answers nothing, and says no path, to those that do not show the token.
+pub(super) fn with_token(router: Router, token: Option<Token>) -> Router {
+    let Some(token) = token else { return router };
+    let check = move |request: Request, next: Next| {
+        let is_shown = token.is_in(request.headers());
+        async move {
+            if is_shown {
+                return next.run(request).await;
+            }
+            let fix = "send the header `authorization: Bearer TOKEN` (Prometheus: credentials_file)";
+            let refused = refuse(StatusCode::UNAUTHORIZED, "the metrics' token is missing or another one", fix);
+            ([("www-authenticate", TOKEN_OF)], refused).into_response()
+        }
+    };
+    router.fallback(unknown).layer(middleware::from_fn(check))
 }
 
 /// Runs on the state as of now.
@@ -129,7 +155,7 @@ fn names(state: &mut State) -> Vec<String> {
 fn no_workload(asked: &str, names: &[String]) -> Response {
     let shown: String = asked.chars().take(100).collect();
     let fix = match names {
-        [] => "the agent's configuration names none; add one".to_owned(),
+        [] => "the agent's configuration has none; add one".to_owned(),
         names => format!("there are: {}", names[..names.len().min(20)].join(", ")),
     };
     refuse(StatusCode::NOT_FOUND, &format!("there is no workload '{shown}'"), &fix)
@@ -210,9 +236,9 @@ pub fn schemas() -> serde_json::Value {
 
 async fn unknown(request: Request) -> Response {
     let path: String = request.uri().path().chars().take(100).collect();
-    refuse(StatusCode::NOT_FOUND, &format!("there is no '{path}'"), "see GET /v1/schema for what there is")
+    refuse(StatusCode::NOT_FOUND, &format!("there is no '{path}'"), "see GET /v1/schema for all paths")
 }
 
 pub(super) async fn wrong_method() -> Response {
-    refuse(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method", "see GET /v1/schema")
+    refuse(StatusCode::METHOD_NOT_ALLOWED, "this path does not accept this method", "see GET /v1/schema")
 }

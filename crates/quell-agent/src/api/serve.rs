@@ -42,17 +42,17 @@ const HEADER: Duration = Duration::from_secs(5);
 /// Bytes of a request's header, and of a connection's buffer.
 const BUFFER: usize = 16 * 1024;
 
-/// Listens on this address of the loopback interface.
-pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener, AgentError> {
+/// Listens on this address, which other machines reach only where a token is asked for.
+pub(super) fn bind_metrics(address: SocketAddr, has_token: bool) -> Result<std::net::TcpListener, AgentError> {
     let fail = |cause: io::Error, fix: &str| AgentError::File {
         operation: "serve metrics on",
         path: address.to_string().into(),
         cause,
         fix: fix.to_owned(),
     };
-    if !address.ip().is_loopback() {
+    if !address.ip().is_loopback() && !has_token {
         let refused = io::Error::new(io::ErrorKind::InvalidInput, "not a loopback address");
-        return Err(fail(refused, "anybody could read it; use 127.0.0.1 and have a local collector fetch it"));
+        return Err(fail(refused, "other machines could read it: give metrics.token, or listen on 127.0.0.1"));
     }
     let listen = || {
         let listener = std::net::TcpListener::bind(address)?;
@@ -92,7 +92,7 @@ pub(super) async fn serve_metrics_socket(listener: tokio::net::UnixListener, rou
     }
 }
 
-/// Answers on the loopback address for ever.
+/// Answers on the address for ever.
 pub(super) async fn serve_metrics(listener: tokio::net::TcpListener, router: Router) {
     let room = Room::new();
     loop {
@@ -116,12 +116,12 @@ where
 {
     let seats = if peer.may_write { &room.writers } else { &room.readers };
     seats.give(|spoke, lasts| {
-        let heard = middleware::map_request(move |request: Request| {
+        let observed = middleware::map_request(move |request: Request| {
             spoke.store(true, Ordering::Relaxed);
             async move { request }
         });
         let lasting = Lasting(lasts);
-        let router = router.clone().layer(Extension(peer)).layer(Extension(lasting.clone())).layer(heard);
+        let router = router.clone().layer(Extension(peer)).layer(Extension(lasting.clone())).layer(observed);
         let service = TowerToHyperService::new(router);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -143,8 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_stay_on_the_loopback_interface() {
-        assert!(bind_metrics("0.0.0.0:0".parse().unwrap()).unwrap_err().to_string().contains("loopback"));
-        assert!(bind_metrics("127.0.0.1:0".parse().unwrap()).is_ok());
+    fn metrics_without_a_token_stay_on_the_loopback_interface() {
+        let bind = |address: &str, has_token| bind_metrics(address.parse().unwrap(), has_token);
+        assert!(bind("0.0.0.0:0", false).unwrap_err().to_string().contains("give metrics.token"));
+        assert!(bind("[::]:0", false).is_err() && bind("127.0.0.1:0", false).is_ok());
+        assert!(bind("0.0.0.0:0", true).is_ok());
     }
 }

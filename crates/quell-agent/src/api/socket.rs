@@ -38,11 +38,11 @@ pub fn look(path: &Path) -> Result<Standing, AgentError> {
                 }
             };
         }
-        Err(cause) => return Err(failed(path, cause, "name a place that this user may look at")),
+        Err(cause) => return Err(failed(path, cause, "name a path that this user may read")),
     };
     if !found.file_type().is_socket() {
-        let cause = io::Error::other(format!("there is {} already", kind(&found)));
-        return Err(failed(path, cause, "only a socket is replaced: name another place, or remove it yourself"));
+        let cause = io::Error::other(format!("the path exists and is {}", kind(&found)));
+        return Err(failed(path, cause, "only a socket is replaced: name another path, or remove it yourself"));
     }
     match UnixStream::connect(path) {
         Ok(_) => Ok(Standing::Answered),
@@ -51,7 +51,7 @@ pub fn look(path: &Path) -> Result<Standing, AgentError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Standing::Nothing),
         // A full queue: it lives.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Standing::Answered),
-        Err(cause) => Err(failed(path, cause, "there is a socket of another program: name another place")),
+        Err(cause) => Err(failed(path, cause, "another program's socket is there: name another path")),
     }
 }
 
@@ -79,7 +79,7 @@ pub fn look_for_group(name: &str) -> Result<u32, AgentError> {
         operation: "give the socket to the group",
         path: name.into(),
         cause,
-        fix: "create it (groupadd --system NAME), or leave api.group out".to_owned(),
+        fix: "create it (groupadd --system NAME), or omit api.group".to_owned(),
     })
 }
 
@@ -203,7 +203,7 @@ mod tests {
         {
             for error in [Socket::bind(place, None).err().unwrap(), remove_dead(place).unwrap_err()] {
                 let text = error.to_string();
-                assert!(text.contains(&format!("there is {what} already; only a socket is replaced")), "{text}");
+                assert!(text.contains(&format!("the path exists and is {what}; only a socket is replaced")), "{text}");
             }
         }
         assert_eq!(fs::read_to_string(&link).unwrap(), "data");

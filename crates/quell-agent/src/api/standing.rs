@@ -51,7 +51,7 @@ fn limited(entry: &Entry, view: &View) -> Option<wire::Remark> {
     let asked = entry.workload.cpus;
     allowance.most().filter(|most| *most < asked)?;
     let text = format!(
-        "its cgroups allow it {allowance}, less than the {asked} CPUs that it asks for: raise CPUQuota= or AllowedCPUs= there"
+        "its cgroups allow it {allowance}, less than the {asked} CPUs that it requests: raise CPUQuota= or AllowedCPUs= there"
     );
     Some(wire::Remark { about: wire::RemarkKind::Limited, text })
 }
@@ -62,24 +62,25 @@ pub(super) fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured>
         let slot = view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|spec| spec.name == name))?;
         at(&view.workloads.thread_count, slot).usable()
     };
-    let told = |entry: &Entry| wire::Configured {
+    let configured = |entry: &Entry| wire::Configured {
         name: entry.workload.name.clone(),
         class: if entry.workload.is_lc() { wire::Class::Lc } else { wire::Class::Be },
         cpus_requested: entry.workload.cpus.as_f64(),
         state: match entry.standing {
             Standing::Waiting => wire::State::Waiting,
             Standing::Attached => wire::State::Attached,
-            Standing::Gone => wire::State::Gone,
-            Standing::Left => wire::State::Left,
-            Standing::LeftAlone => wire::State::LeftAlone,
+            Standing::Gone => wire::State::Exited,
+            Standing::Left => wire::State::Departed,
+            Standing::LeftAlone => wire::State::BackedOff,
             Standing::Refused => wire::State::Refused,
         },
         since_ns: entry.since.0,
         threads: threads(&entry.workload.name),
-        looks_for: entry.workload.selectors.iter().map(ToString::to_string).collect(),
+        selectors: entry.workload.selectors.iter().map(ToString::to_string).collect(),
         leased_by: entry.leased_by.clone(),
+        latency: entry.latency.as_ref().map(wire::LatencyPage::from),
         why: entry.why.clone(),
-        left: entry.left.iter().map(ToString::to_string).collect(),
+        departed: entry.left.iter().map(ToString::to_string).collect(),
         overridden: entry.overridden.as_ref().map(|overridden| wire::Overridden {
             threads: overridden.threads,
             of: overridden.of,
@@ -89,7 +90,7 @@ pub(super) fn configured(roster: &[Entry], view: &View) -> Vec<wire::Configured>
         }),
         remarks: entry.remarks.iter().cloned().chain(limited(entry, view)).collect(),
     };
-    roster.iter().map(told).collect()
+    roster.iter().map(configured).collect()
 }
 
 #[cfg(test)]

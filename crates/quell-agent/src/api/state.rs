@@ -12,7 +12,9 @@ use quell_thread::clock;
 
 use super::control::Caller;
 use super::latency::{Inbox, Rejected};
+use super::pods::ShownPods;
 use super::standing::{configured, standing};
+use crate::attribution::Shown;
 use crate::explain::{Explanations, per_time};
 use crate::watch::{Glance, Roster, Standing, Watched};
 use crate::wire::{self, Measured, Measurements};
@@ -77,13 +79,15 @@ impl Starting {
 pub struct State {
     about: About,
     watched: Watched,
-    told: Explanations,
+    explanations: Explanations,
     rates: BTreeMap<WorkloadId, Rate>,
     recording: Option<Box<dyn Fn() -> wire::Recording + Send>>,
     latencies: Inbox,
     news: Option<Receiver<News>>,
     caller: Option<Caller>,
     leases: u64,
+    waited: Shown,
+    pods: ShownPods,
 }
 
 /// The readings that a workload's rates are taken from.
@@ -119,12 +123,33 @@ impl Since {
 
 impl State {
     pub(super) fn new(about: About, watched: Watched, latencies: Inbox) -> State {
-        let (told, rates) = (Explanations::default(), BTreeMap::new());
-        State { about, watched, told, rates, recording: None, latencies, news: None, caller: None, leases: 0 }
+        let (explanations, rates) = (Explanations::default(), BTreeMap::new());
+        State {
+            about,
+            watched,
+            explanations,
+            rates,
+            recording: None,
+            latencies,
+            news: None,
+            caller: None,
+            leases: 0,
+            waited: Shown::default(),
+            pods: ShownPods::default(),
+        }
     }
 
     pub(crate) fn tell_recording(&mut self, recording: impl Fn() -> wire::Recording + Send + 'static) {
         self.recording = Some(Box::new(recording));
+    }
+
+    /// Shows what workloads wait for, too.
+    pub(crate) fn show_pods(&mut self, shown: ShownPods) {
+        self.pods = shown;
+    }
+
+    pub(crate) fn show_waited(&mut self, shown: Shown) {
+        self.waited = shown;
     }
 
     pub(super) fn start(&mut self, starting: Starting) {
@@ -148,7 +173,10 @@ impl State {
 
     /// The workloads whose last settings were refused, one line each.
     pub(super) fn refused(&self) -> Vec<String> {
-        self.told.refused().map(|(name, why)| format!("{name}: the last settings were refused: {why}")).collect()
+        self.explanations
+            .refused()
+            .map(|(name, why)| format!("{name}: the last settings were refused: {why}"))
+            .collect()
     }
 
     /// Takes in the loop's snapshots and decisions. Must be called several times a second, so that none is lost.
@@ -156,12 +184,12 @@ impl State {
         if let Some(newest) = self.news.as_ref().and_then(|news| news.try_iter().last()) {
             if newest.off.is_some() != self.about.news.off.is_some() {
                 // Everything was put back, or is about to be set anew.
-                self.told.keep_knobs(|_| false);
+                self.explanations.keep_knobs(|_| false);
             }
             self.about.news = newest;
         }
         for decision in self.watched.decisions() {
-            self.told.add(decision);
+            self.explanations.add(decision);
         }
         let glance = self.watched.glance();
         let columns = &glance.view.workloads;
@@ -178,11 +206,11 @@ impl State {
             rate.run_time.read(at(&columns.run_time, slot));
             rate.run_delay.read(at(&columns.run_delay, slot));
         }
-        if self.told.knobs_outnumber(columns.spec.len()) {
+        if self.explanations.knobs_outnumber(columns.spec.len()) {
             let mut known: HashSet<String> = columns.spec.iter().flatten().map(|spec| spec.name.clone()).collect();
             // One of the configuration may be attached in a glance that is still to come.
             known.extend(self.watched.roster().iter().map(|entry| entry.workload.name.clone()));
-            self.told.keep_knobs(|name| known.contains(name));
+            self.explanations.keep_knobs(|name| known.contains(name));
         }
     }
 
@@ -205,17 +233,20 @@ impl State {
         let ids = view.workloads.spec.iter().enumerate().filter(|(_, spec)| spec.is_some());
         let configured = configured(&roster, view);
         wire::Status {
-            agent: agent(&self.about, self.recording.as_deref().map(|recording| recording())),
+            agent: agent(&self.about, self.waited.agent(), self.recording.as_deref().map(|recording| recording())),
             now_ns: view.now.0,
             turns: glance.turn,
             layers: glance.layers.iter().map(|layer| told_layer(view, layer)).collect(),
             workloads: ids
-                .filter_map(|(slot, _)| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told, &roster))
+                .filter_map(|(slot, _)| {
+                    workload(glance, WorkloadId(slot as u32), &self.rates, &self.explanations, &roster, &self.waited)
+                })
                 .collect(),
             configured,
             cpus: cpus(view),
+            kubernetes: self.pods.get(),
             measured: Measurements::by(|signal| Measured::of(&view.number(signal, 0), view.now)),
-            decisions: self.told.recent().take(DECISIONS).cloned().collect(),
+            decisions: self.explanations.recent().take(DECISIONS).cloned().collect(),
             decisions_lost: lost,
         }
     }
@@ -227,8 +258,10 @@ impl State {
         let glance = self.watched.glance();
         let configured = configured(&named, &glance.view).pop();
         let slot = glance.view.workloads.spec.iter().position(|spec| spec.as_ref().is_some_and(|s| s.name == name));
-        let workload = slot.and_then(|slot| workload(glance, WorkloadId(slot as u32), &self.rates, &self.told, &named));
-        let decisions = self.told.of(name);
+        let workload = slot.and_then(|slot| {
+            workload(glance, WorkloadId(slot as u32), &self.rates, &self.explanations, &named, &self.waited)
+        });
+        let decisions = self.explanations.of(name);
         if workload.is_none() && configured.is_none() && decisions.is_none() {
             return None;
         }
@@ -239,9 +272,14 @@ impl State {
 
     /// A thread of a workload.
     pub fn thread(&mut self, tid: i32) -> Option<wire::Thread> {
+        let roster = self.watched.roster().clone();
         let view = &self.watched.glance().view;
         let row = view.threads.id.iter().position(|id| id.tid == tid)?;
         let workload = view.workload(view.threads.workload[row])?.name.clone();
+        // The roster is newer than the last turn's view: what left it is put back.
+        if !roster.is_empty() && roster.iter().all(|entry| entry.workload.name != workload) {
+            return None;
+        }
         Some(wire::Thread { tid, start: view.threads.id[row].start, workload })
     }
 
@@ -284,7 +322,7 @@ fn measured(view: &View, id: WorkloadId, signal: Signal) -> Option<Measured> {
     Measured::of(&Sample::exact(sum, threads.at), view.now)
 }
 
-fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
+fn agent(about: &About, attribution: Option<wire::Attribution>, recording: Option<wire::Recording>) -> wire::Agent {
     let own = crate::own::usage();
     wire::Agent {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -299,6 +337,7 @@ fn agent(about: &About, recording: Option<wire::Recording>) -> wire::Agent {
         stale: about.news.stale.clone(),
         degraded: about.degraded.clone(),
         starting: about.starting.as_ref().map(|starting| starting.line(clock::now())),
+        attribution,
         cpu_seconds: own.cpu_seconds,
         resident_bytes: own.resident_bytes,
         recording,
@@ -321,7 +360,7 @@ fn told_layer(view: &View, layer: &crate::watch::LayerGlance) -> wire::Layer {
             harmed: layer.counts.trials.harmed,
             no_effect: layer.counts.trials.no_effect,
             unclear: layer.counts.trials.unclear,
-            broken_off: layer.counts.trials.broken_off,
+            aborted: layer.counts.trials.aborted,
         },
     }
 }
@@ -330,8 +369,9 @@ fn workload(
     glance: &Glance,
     id: WorkloadId,
     rates: &BTreeMap<WorkloadId, Rate>,
-    told: &Explanations,
+    explanations: &Explanations,
     roster: &Roster,
+    waited: &Shown,
 ) -> Option<wire::Workload> {
     let (view, slot) = (&glance.view, id.index());
     let spec = view.workloads.spec.get(slot)?.as_ref()?;
@@ -342,7 +382,7 @@ fn workload(
     let entry = roster.iter().find(|entry| entry.workload.name == spec.name);
     // What was set on one that is not there any more is put back.
     let is_there = entry.is_none_or(|entry| entry.standing == Standing::Attached);
-    let knobs: Vec<&Knob> = told.knobs(&spec.name).filter(|_| is_there).collect();
+    let knobs: Vec<&Knob> = explanations.knobs(&spec.name).filter(|_| is_there).collect();
     let kept_on = knobs.iter().find_map(|knob| match knob {
         Knob::Cpus(cpus) => Some(*cpus),
         _ => None,
@@ -363,33 +403,35 @@ fn workload(
             .collect(),
         cpus_requested: spec.cpus.as_f64(),
         cpus_limit: spec.limit.map(|limit| limit.as_f64()),
-        cpus_got: rate.and_then(|rate| rate.run_time.measured(now)),
+        cpus_used: rate.and_then(|rate| rate.run_time.measured(now)),
         cpus_granted: granted.map(|cpus| cpus.to_string()),
         cpus_granted_count: granted.map(|cpus| cpus.len() as u32),
         threads: measured(view, id, Signal::ThreadCount),
         threads_waiting: rate.and_then(|rate| rate.run_delay.measured(now)),
         slo: spec.slo.map(|slo| wire::Slo { quantile: slo.quantile, bound_ns: slo.bound.0 }),
-        slo_kept: spec.slo.and_then(|slo| Some(known? <= slo.bound)),
+        slo_met: spec.slo.and_then(|slo| Some(known? <= slo.bound)),
         slo_ratio: spec.slo.and_then(|slo| Some(known?.0 as f64 / slo.bound.0.max(1) as f64)),
-        demotions: told.demotions(&spec.name),
-        demotions_last_minute: told.demotions_since(&spec.name, now - MINUTE),
-        refused: told.refusal(&spec.name).map(str::to_owned),
+        demotions: explanations.demotions(&spec.name),
+        demotions_last_minute: explanations.demotions_since(&spec.name, now - MINUTE),
+        refused: explanations.refusal(&spec.name).map(str::to_owned),
         budgets_exhausted: exhausted.times,
         longest_overrun_ns: exhausted.longest_overrun.0,
-        cpus_exclusive: kept_on.filter(|_| spec.is_lc()).and_then(|own| exclusive(glance, told, id, &own)),
+        cpus_exclusive: kept_on.filter(|_| spec.is_lc()).and_then(|own| exclusive(glance, explanations, id, &own)),
+        waited: waited.of(&spec.name),
         measured: Measurements::by(|signal| measured(view, id, signal)),
         knobs: knobs.into_iter().map(|knob| standing(knob, entry)).collect(),
     })
 }
 
 /// Does nothing else run on these CPUs, which it is kept on? None: others that are managed may run there.
-fn exclusive(glance: &Glance, told: &Explanations, id: WorkloadId, own: &CpuSet) -> Option<bool> {
+fn exclusive(glance: &Glance, explanations: &Explanations, id: WorkloadId, own: &CpuSet) -> Option<bool> {
     let specs =
         glance.view.workloads.spec.iter().zip(0..).filter_map(|(spec, slot)| Some((WorkloadId(slot), spec.as_ref()?)));
-    let apart = |name: &str| told.knobs(name).any(|knob| matches!(knob, Knob::Cpus(cpus) if cpus.is_disjoint(own)));
+    let apart =
+        |name: &str| explanations.knobs(name).any(|knob| matches!(knob, Knob::Cpus(cpus) if cpus.is_disjoint(own)));
     let alone = specs.filter(|(other, _)| *other != id).all(|(_, spec)| apart(&spec.name));
     let name = &glance.view.workloads.spec.get(id.index())?.as_ref()?.name;
-    alone.then(|| told.knobs(name).any(|knob| *knob == Knob::Partition(true)))
+    alone.then(|| explanations.knobs(name).any(|knob| *knob == Knob::Partition(true)))
 }
 
 fn holders(view: &View) -> impl Iterator<Item = (quell_model::CpuId, WorkloadId)> + '_ {
@@ -424,7 +466,7 @@ fn cpus(view: &View) -> Vec<wire::Cpu> {
         } else if view.cpus.banned.contains(cpu.id) {
             wire::CpuState::Banned
         } else if view.cpus.away.contains(cpu.id) {
-            wire::CpuState::Away
+            wire::CpuState::RealTime
         } else if view.cpus.idle.contains(cpu.id) {
             wire::CpuState::Idle
         } else if runs.is_some() {
@@ -432,7 +474,7 @@ fn cpus(view: &View) -> Vec<wire::Cpu> {
         } else {
             wire::CpuState::Unknown
         };
-        wire::Cpu { cpu: cpu.id.0, core: cpu.core, state, runs }
+        wire::Cpu { cpu: cpu.id.0, core: cpu.core, state, workload: runs }
     })
     .collect()
 }

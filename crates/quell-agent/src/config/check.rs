@@ -146,14 +146,18 @@ fn cpus(config: &Config, online: CpuSet, other: OtherCpus, first: Option<&Place>
     let missing = named.difference(&online).difference(&other.offline);
     let offline = named.difference(&online).intersection(&other.offline);
     if !missing.is_empty() {
-        problems.error(place, format!("machine.cpus names the CPUs {missing}, which are not here; there are {online}"));
+        problems.error(
+            place,
+            format!("machine.cpus names the CPUs {missing}, which do not exist; this machine has {online}"),
+        );
     } else if offline == named {
         let what = format!(
             "machine.cpus names the CPUs {offline} alone, which are offline: bring one online (chcpu -e), or name one of {online}"
         );
         problems.error(place, what);
     } else if !offline.is_empty() {
-        let what = format!("machine.cpus names the CPUs {offline}, which are offline: they join when they come online");
+        let what =
+            format!("machine.cpus names the CPUs {offline}, which are offline: they are managed when they come online");
         problems.warning(place, what);
     }
     online
@@ -189,17 +193,17 @@ fn own_scheduler(config: &Config, all: CpuSet, place: &Place, problems: &mut Pro
     }
     let granted = config.scheduled();
     if granted.as_ref().is_some_and(BTreeSet::is_empty) {
-        let what = "machine.scheduler = \"quell\" gives CPUs to nobody without a policy that grants them or keeps \
-                    servers, such as caladan or vas; add one, or write scheduler = \"auto\"";
+        let what = "machine.scheduler = \"quell\" has no effect without a policy that grants CPUs or keeps servers, \
+                    such as caladan or vas; add one, or write scheduler = \"auto\"";
         problems.error(place, what);
     }
     if config.pool(all).is_empty() {
-        let what = "the loop takes the only CPU for itself: write poll = \"adaptive\" under [agent]";
+        let what = "the loop would occupy the only CPU: write poll = \"adaptive\" under [agent]";
         problems.error(place, what);
     }
     if config.agent.poll == Poll::Dedicated && config.agent.realtime && config.sets_classes() {
-        let what = "a loop that polls would be real-time beside a policy that sets scheduling classes, and keep the \
-                    kernel's own threads from its CPU: write poll = \"adaptive\" under [agent]";
+        let what = "a polling loop would be real-time beside a policy that sets scheduling classes, and starve kernel threads \
+                    on its CPU: write poll = \"adaptive\" under [agent]";
         problems.error(place, what);
     }
     let is_granted = |name: &String| granted.as_ref().is_none_or(|names| names.contains(name));
@@ -296,8 +300,8 @@ impl Host for Paper {
     fn observe(&mut self, _: SignalSet, view: &mut View, events: &mut Vec<Event>) -> Result<(), Infallible> {
         events.append(&mut self.born);
         // No thread waits where nothing runs.
-        let nobody = Sample::exact(Nanos::ZERO, view.now);
-        view.workloads.queueing_delay.resize(view.workloads.spec.len(), nobody);
+        let no_delay = Sample::exact(Nanos::ZERO, view.now);
+        view.workloads.queueing_delay.resize(view.workloads.spec.len(), no_delay);
         Ok(())
     }
 
@@ -364,11 +368,14 @@ mod tests {
     #[test]
     fn an_offline_cpu_may_be_named_beside_one_that_is_online() {
         let (severity, text) = said("machine.cpus = \"1-2\"", "2-3", "");
-        assert!(severity == Some(Severity::Warning) && text.contains("CPUs 2, which are offline: they join"), "{text}");
+        assert!(
+            severity == Some(Severity::Warning) && text.contains("CPUs 2, which are offline: they are managed"),
+            "{text}"
+        );
         let (severity, text) = said("machine.cpus = \"2\"", "2-3", "");
         assert!(severity == Some(Severity::Error) && text.contains("chcpu -e), or name one of 0-1"), "{text}");
         let (severity, text) = said("machine.cpus = \"1,4\"", "2-3", "");
-        assert!(severity == Some(Severity::Error) && text.contains("CPUs 4, which are not here"), "{text}");
+        assert!(severity == Some(Severity::Error) && text.contains("CPUs 4, which do not exist"), "{text}");
         assert_eq!(said("machine.cpus = \"1\"", "2-3", "").0, None);
     }
 

@@ -95,7 +95,7 @@ fn add_workload(config: &mut Config, keys: &Keys, span: Range<usize>, problems: 
     };
     let place = source.at(byte);
     if let Some(other) = config.workloads.iter().find(|other| other.workload.name == name) {
-        let what = format!("workload '{name}' is already there, at {}; give one another name", other.place);
+        let what = format!("workload '{name}' is already defined, at {}; rename one of them", other.place);
         problems.error(&place, what);
     }
     let mut workload = values(keys, name, span, problems);
@@ -119,8 +119,8 @@ fn add_workload(config: &mut Config, keys: &Keys, span: Range<usize>, problems: 
             if other.workload.selectors.iter().any(|theirs| same(theirs, &selector)) {
                 let (other, own) = (&other.workload.name, &workload.name);
                 let what = format!(
-                    "workloads '{other}' and '{own}' both match {selector}: a thread belongs to one workload; take it \
-                     out of one"
+                    "workloads '{other}' and '{own}' both match {selector}: a thread belongs to one workload; remove it \
+                     from one"
                 );
                 problems.error(&source.at(byte), what);
             }
@@ -190,30 +190,27 @@ fn latency(keys: &Keys, workload: &Workload, problems: &mut Problems) -> Option<
     let mut wrong = |byte: usize, what: String| problems.error(&keys.source.at(byte), what);
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
     if metric.is_empty() || !metric.chars().all(is_name) {
-        wrong(metric_at, format!("'{metric}' is no name of a metric; write that of a histogram, without _bucket"));
+        wrong(metric_at, format!("'{metric}' is not a valid metric name; write that of a histogram, without _bucket"));
     }
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        wrong(byte, format!("the path '{path}' is none; write what follows the address, such as \"/metrics\""));
+        wrong(byte, format!("the path '{path}' is not valid; write what follows the address, such as \"/metrics\""));
     }
     let unit = match &unit {
         Some((word, at)) => Unit::named(word)
-            .ok_or_else(|| (*at, format!("'{word}' is no unit of time; write \"s\", \"ms\", \"us\" or \"ns\""))),
+            .ok_or_else(|| (*at, format!("'{word}' is not a valid unit of time; write \"s\", \"ms\", \"us\" or \"ns\""))),
         None => Unit::of_metric(&metric).ok_or_else(|| {
             let metric = &metric;
             (
                 metric_at,
                 format!(
-                    "the name {metric} does not say the unit of its bounds; write unit = \"ms\" beside it, or s, us, ns"
+                    "the name {metric} does not include the unit of its bounds; write unit = \"ms\" beside it, or s, us, ns"
                 ),
             )
         }),
     };
     let unit = unit.map_err(|(byte, what)| wrong(byte, what)).ok();
     let Ok(address) = address.parse() else {
-        wrong(
-            at,
-            format!("'{address}' is not an address; write numbers: an IP address and a port, \"127.0.0.1:9102\""),
-        );
+        wrong(at, format!("'{address}' is not a valid address; write an IP address and a port, \"127.0.0.1:9102\""));
         return None;
     };
     let (workload, selectors) = (workload.name.clone(), workload.selectors.clone());
@@ -282,14 +279,14 @@ fn owned(config: &Config, source: &Source, value: &Spanned<DeValue>, problems: &
     let mut names = Vec::new();
     for entry in list {
         let DeValue::String(name) = entry.get_ref() else {
-            problems.error(&at(entry), format!("{} is no name; {expected}", kind(entry.get_ref())));
+            problems.error(&at(entry), format!("{} is not a name; {expected}", kind(entry.get_ref())));
             continue;
         };
         if !known.contains(&&**name) {
             problems.error(&at(entry), unknown("workload", name, &known));
         }
         if !seen.insert(name.to_string()) {
-            problems.error(&at(entry), format!("workload '{name}' is named twice; take one out"));
+            problems.error(&at(entry), format!("workload '{name}' is listed twice; remove one"));
         }
         names.push(name.to_string());
     }

@@ -51,6 +51,16 @@ impl Leased {
         Ok(Leased { workload, by: by.to_owned(), policy, has_parameters: !protect.parameters.is_empty() })
     }
 
+    /// With the parameters of the layer that it joins in this configuration: they are its own once who brought them is gone.
+    #[must_use]
+    pub fn joined(mut self, config: &Config) -> Leased {
+        let name = self.policy.describe().name;
+        if let Some(layer) = config.policies.iter().find(|layer| layer.policy.describe().name == name) {
+            self.policy = layer.policy.clone();
+        }
+        self
+    }
+
     /// The place of its faults.
     #[must_use]
     pub fn place(&self) -> Place {
@@ -63,6 +73,7 @@ fn selector(wanted: &Match) -> Selector {
         Match::Unit(name) => Selector::Unit(name.clone()),
         Match::Cgroup(path) => Selector::Cgroup(path.into()),
         Match::Container(id) => Selector::Container(id.clone()),
+        Match::Label(label) => Selector::Label(label.clone()),
         Match::Pod(uid) => Selector::Pod(uid.clone()),
         Match::Pid(pid) => Selector::Pid(*pid),
     }
@@ -80,11 +91,11 @@ impl Config {
         for other in &self.workloads {
             let (theirs, place) = (&other.workload, &other.place);
             if theirs.name == *name {
-                return Err(format!("workload '{name}' is already there ({place}); give this one another name"));
+                return Err(format!("workload '{name}' is already defined ({place}); give this one another name"));
             }
             let both = |own: &&Selector| theirs.selectors.iter().any(|selector| same(selector, own));
             if let Some(selector) = workload.selectors.iter().find(both) {
-                return Err(format!("{selector} is in workload '{}' already ({place}); see `quell why`", theirs.name));
+                return Err(format!("{selector} is already in workload '{}' ({place}); see `quell why`", theirs.name));
             }
         }
         let mut config = self.clone();
@@ -99,23 +110,24 @@ impl Config {
         let hands_out = policy.can_use_own_scheduler();
         let not_now = |why: &str| {
             Err(format!(
-                "policy '{}' {why}; write policy and workload into the configuration, or ask for another policy (guard)",
+                "policy '{}' {why}; write policy and workload into the configuration, or request another policy (guard)",
                 policy.name
             ))
         };
         match config.policies.iter_mut().find(|layer| layer.policy.describe().name == policy.name) {
-            Some(layer) if leased.has_parameters && layer.policy != leased.policy => {
-                Err(format!("policy '{}' has other parameters in this agent; ask for it without any", policy.name))
-            }
+            Some(layer) if leased.has_parameters && layer.policy != leased.policy => Err(format!(
+                "policy '{}' has other parameters in this agent; request it without parameters",
+                policy.name
+            )),
             Some(layer) => match &mut layer.workloads {
                 None => Ok(config),
-                Some(_) if hands_out => not_now("hands out CPUs here to the workloads that the configuration gives it"),
+                Some(_) if hands_out => not_now("grants CPUs here, to the workloads in the configuration only"),
                 Some(names) => {
                     names.push(name.clone());
                     Ok(config)
                 }
             },
-            None if hands_out => not_now("hands out CPUs, which this agent's scheduler was not started for"),
+            None if hands_out => not_now("grants CPUs, for which this agent's scheduler was not started"),
             None if sets_more_than_workloads(policy) => not_now("also sets values of CPUs or of the whole machine"),
             None => {
                 let workloads = Some(vec![name.clone()]);
@@ -184,12 +196,15 @@ mod tests {
         let error = |base: &Config, protect: &Protect| with(base, protect).unwrap_err();
         let mut other = protect("db", "guard", Match::Pid(7));
         for (change, parts) in [
-            (protect("web", "guard", Match::Pid(7)), &["'web' is already there (quell.toml:5:8)", "another name"][..]),
-            (protect("db", "guard", Match::Unit("web.service".into())), &["in workload 'web' already", "quell why"]),
+            (
+                protect("web", "guard", Match::Pid(7)),
+                &["'web' is already defined (quell.toml:5:8)", "another name"][..],
+            ),
+            (protect("db", "guard", Match::Unit("web.service".into())), &["already in workload 'web'", "quell why"]),
             (protect("db", "gaurd", Match::Pid(7)), &["did you mean 'guard'"]),
-            (protect("db", "caladan", Match::Pid(7)), &["'caladan' hands out CPUs", "another policy"]),
+            (protect("db", "caladan", Match::Pid(7)), &["'caladan' grants CPUs", "another policy"]),
             (protect("db", "heracles", Match::Pid(7)), &["whole machine", "configuration"]),
-            (protect("db", "guard", Match::Container("nginx".into())), &["docker ps"]),
+            (protect("db", "guard", Match::Container("a b".into())), &["docker ps"]),
             (protect("", "guard", Match::Pid(7)), &["name"]),
         ] {
             let error = error(&base, &change);
@@ -200,6 +215,8 @@ mod tests {
         assert!(error(&base, &other).contains("other parameters"));
         other.cpus = -1.0;
         assert!(error(&base, &other).contains("expected a number"));
-        assert!(error(&config("caladan"), &protect("db", "caladan", Match::Pid(7))).contains("configuration gives it"));
+        assert!(
+            error(&config("caladan"), &protect("db", "caladan", Match::Pid(7))).contains("in the configuration only")
+        );
     }
 }

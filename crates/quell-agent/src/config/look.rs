@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use super::{Config, Place, Problems};
 use crate::AgentError;
 use crate::api::socket::{self, Standing};
+use crate::api::token::Token;
 use crate::guardian::RunDir;
 
 /// Options of an agent's start.
@@ -52,7 +53,7 @@ pub fn look(config: &Config, start: &Start) -> Problems {
         match RunDir::look(&directory) {
             Ok(held) => runs = held,
             Err(error) if anothers => {
-                let what = format!("this user could not start an agent here, which is no fault of the file: {error}");
+                let what = format!("this user cannot start an agent here, although the file is valid: {error}");
                 problems.warning(&Place::file(&directory), what);
             }
             Err(error) => problems.error(&Place::file(&directory), error.to_string()),
@@ -81,12 +82,17 @@ pub fn look(config: &Config, start: &Start) -> Problems {
     if let Some(path) = config.metrics.socket.as_ref().filter(|_| !start.only_looks) {
         let place = place_of(&config.places.metrics_socket, "[metrics]");
         if api.as_ref() == Some(path) {
-            problems.error(&place, "the API has this socket; write another path, such as \"/run/quell/metrics.sock\"");
+            problems.error(&place, "the API uses this socket; write another path, such as \"/run/quell/metrics.sock\"");
         } else if let Err(why) = look_at_socket(path, runs, anothers) {
             problems.error(&place, why);
         }
     }
-    if let Some(address) = config.metrics.listen.filter(|address| !start.only_looks && address.ip().is_loopback())
+    if let Some(path) = config.metrics.token.as_ref().filter(|_| !start.only_looks)
+        && let Err(why) = look_at_token(path, anothers)
+    {
+        problems.error(&place_of(&config.places.token, "[metrics]"), why);
+    }
+    if let Some(address) = config.metrics.listen.filter(|_| !start.only_looks)
         && let Err(why) = look_at_port(address, runs || anothers)
     {
         problems.error(&place_of(&config.places.listen, "[metrics]"), why);
@@ -106,11 +112,18 @@ fn look_at_socket(path: &Path, runs: bool, anothers: bool) -> Result<(), String>
     };
     match standing {
         Standing::Answered if !runs => {
-            Err(format!("another program answers on {}; stop it, or name another socket", path.display()))
+            Err(format!("another process listens on {}; stop it, or name another socket", path.display()))
         }
         Standing::Answered => Ok(()),
         _ if anothers => Ok(()),
         Standing::Nothing | Standing::Dead => may_write(directory_of(path)),
+    }
+}
+
+fn look_at_token(path: &Path, anothers: bool) -> Result<(), String> {
+    match Token::read(path) {
+        Err(AgentError::File { cause, .. }) if anothers && cause.kind() == ErrorKind::PermissionDenied => Ok(()),
+        read => read.map(drop).map_err(|error| error.to_string()),
     }
 }
 
@@ -130,7 +143,7 @@ fn try_port(address: SocketAddr) -> std::io::Result<()> {
     Ok(bind(&socket, &address)?)
 }
 
-/// Are there metrics of an agent?
+/// Are there metrics of an agent? One that asks for a token says whose it is.
 fn is_quell(address: SocketAddr) -> bool {
     let patience = Some(Duration::from_secs(2));
     let ask = || -> std::io::Result<String> {
@@ -157,7 +170,7 @@ fn look_at_file(path: &Path) -> Result<(), String> {
 fn may_write(path: &Path) -> Result<(), String> {
     access(path, Access::WRITE_OK).map_err(|errno| {
         format!(
-            "cannot write {}: {}; name a place that this user may write to",
+            "cannot write {}: {}; name a path that this user may write to",
             path.display(),
             std::io::Error::from(errno)
         )
@@ -192,11 +205,11 @@ mod tests {
         std::fs::write(at("file"), "").unwrap();
         let socket = |name: &str| format!("api.socket = '{}'", at(name).display());
         let text = said(&socket("file"), &start);
-        assert!(text.starts_with("q.toml:1:14: error: ") && text.contains("there is a file already"), "{text}");
+        assert!(text.starts_with("q.toml:1:14: error: ") && text.contains("the path exists and is a file"), "{text}");
         let text = said(&socket("no/socket"), &start);
         assert!(text.contains("mkdir"), "{text}");
         let listener = UnixListener::bind(at("live")).unwrap();
-        assert!(said(&socket("live"), &start).contains("another program answers"));
+        assert!(said(&socket("live"), &start).contains("another process listens"));
         drop(listener);
         assert_eq!(said(&socket("live"), &start), "", "it is dead");
         let text = said("api.group = \"no-such-group\"", &start);
@@ -204,11 +217,20 @@ mod tests {
         std::fs::create_dir(at("run")).unwrap();
         let metrics = |name: &str| format!("metrics.socket = '{}'", at(name).display());
         assert_eq!(said(&metrics("run/metrics.sock"), &start), "");
-        assert!(said(&metrics("run/api.sock"), &start).contains("the API has this socket"));
-        assert!(said(&metrics("file"), &start).contains("there is a file already"));
+        assert!(said(&metrics("run/api.sock"), &start).contains("the API uses this socket"));
+        assert!(said(&metrics("file"), &start).contains("the path exists and is a file"));
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = format!("metrics.listen = \"{}\"", taken.local_addr().unwrap());
         assert!(said(&listen, &start).contains("choose another port"));
+        let token = format!("metrics.token = '{}'", at("token").display());
+        assert!(said(&token, &start).contains("umask 077"), "{}", said(&token, &start));
+        std::fs::write(at("token"), "0123456789abcdef\n").unwrap();
+        let mode = |mode| std::fs::set_permissions(at("token"), std::os::unix::fs::PermissionsExt::from_mode(mode));
+        mode(0o644).unwrap();
+        let text = said(&token, &start);
+        assert!(text.starts_with("q.toml:1:17: error: ") && text.contains("chmod 0600"), "{text}");
+        mode(0o600).unwrap();
+        assert_eq!(said(&token, &start), "");
         let looks = Start { only_looks: true, ..start.clone() };
         assert_eq!(said(&format!("{listen}\n{}", socket("file")), &looks), "", "it listens nowhere");
         let looks = Start { socket: Some(at("file")), record: Some(at("no/record")), ..looks };
@@ -222,7 +244,7 @@ mod tests {
         let run_dir = RunDir::at(scene.path().join("run")).unwrap();
         let start = Start { run_dir: Some(run_dir.path().to_owned()), ..Start::default() };
         let _listener = UnixListener::bind(run_dir.path().join("api.sock")).unwrap();
-        assert!(said("", &start).contains("another program answers"));
+        assert!(said("", &start).contains("another process listens"));
         let _claim = run_dir.claim("agent").unwrap();
         assert_eq!(said("", &start), "");
     }

@@ -8,12 +8,15 @@ pub mod allowed;
 mod check;
 mod entries;
 mod keys;
+mod kubernetes;
 mod leased;
 mod look;
+mod pods;
 mod problem;
 mod read;
 pub mod selector;
 mod tables;
+mod text;
 pub mod unused;
 pub mod whole;
 
@@ -31,10 +34,13 @@ use serde::Deserialize;
 use crate::stack;
 
 pub use check::{AllMatch, Matches, OtherCpus, check, check_rest};
+pub use kubernetes::Kubernetes;
 pub use leased::Leased;
 pub use look::{Start, look};
+pub use pods::PodWorkload;
 pub use problem::{Place, Problem, Problems, Severity};
 pub use read::{drop_in_directory, read, read_all, read_one, read_text, read_with};
+pub use text::is_pipe;
 
 /// An annotated example: a complete configuration that passes every check on a machine with two CPUs.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -45,6 +51,8 @@ pub const DEFAULT_PATH: &str = "/etc/quell/quell.toml";
 /// A configuration whose parts fit together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
+    /// The path that it was read by; drop-ins beside it can be all that there is. None: it was read from a text.
+    pub main: Option<PathBuf>,
     /// The files that it was read from, in order.
     pub files: Vec<PathBuf>,
     /// `[machine]`.
@@ -55,6 +63,10 @@ pub struct Config {
     pub api: Api,
     /// `[metrics]`.
     pub metrics: Metrics,
+    /// `[attribution]`.
+    pub attribution: Attribution,
+    /// `[kubernetes]`; None: the agent has no part in Kubernetes.
+    pub kubernetes: Option<Kubernetes>,
     /// `[[policy]]`: the stack, first to last.
     pub policies: Vec<Layer>,
     /// `[[workload]]`.
@@ -74,6 +86,8 @@ pub struct Places {
     pub group: Option<Place>,
     /// `metrics.listen`.
     pub listen: Option<Place>,
+    /// `metrics.token`.
+    pub token: Option<Place>,
     /// `metrics.socket`.
     pub metrics_socket: Option<Place>,
 }
@@ -117,13 +131,13 @@ pub enum Poll {
 pub struct Agent {
     /// The loop turns at most this often, whatever the policies want; None: every 100 µs, with a CPU of its own every
     /// 10 µs.
-    pub interval_floor: Option<Nanos>,
+    pub min_interval: Option<Nanos>,
     /// Its way of waiting.
     pub poll: Poll,
     /// Does the loop run at real-time priority, above its policies' classes?
     pub realtime: bool,
     /// A loop that has not turned for this long is taken for hung: it is ended, and everything is put back.
-    pub hung_after: Nanos,
+    pub watchdog_timeout: Nanos,
 }
 
 /// The HTTP interface on a Unix socket.
@@ -138,10 +152,27 @@ pub struct Api {
 /// Prometheus metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// The loopback address and port to listen on; None: off.
+    /// The address and port to listen on, of the loopback interface unless there is a token; None: off.
     pub listen: Option<std::net::SocketAddr>,
+    /// The file of the token that is to be shown there; None: nothing is.
+    pub token: Option<PathBuf>,
     /// The socket file, for the users that may read the API's; None: off.
     pub socket: Option<PathBuf>,
+}
+
+/// What workloads wait for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attribution {
+    /// Is it measured?
+    pub enabled: bool,
+    /// It costs at most this much of one CPU.
+    pub cost: f64,
+}
+
+impl Default for Attribution {
+    fn default() -> Attribution {
+        Attribution { enabled: true, cost: 0.005 }
+    }
 }
 
 /// One policy of the stack.
@@ -170,7 +201,7 @@ pub struct Member {
 
 impl Default for Agent {
     fn default() -> Agent {
-        Agent { interval_floor: None, poll: Poll::default(), realtime: true, hung_after: Nanos::from_secs(5) }
+        Agent { min_interval: None, poll: Poll::default(), realtime: true, watchdog_timeout: Nanos::from_secs(5) }
     }
 }
 
@@ -182,7 +213,7 @@ impl Agent {
             Poll::Adaptive => Nanos::from_micros(100),
             Poll::Dedicated => Nanos::from_micros(10),
         };
-        self.interval_floor.unwrap_or(usual)
+        self.min_interval.unwrap_or(usual)
     }
 }
 
@@ -325,6 +356,8 @@ impl Config {
             || self.agent != next.agent
             || self.api != next.api
             || self.metrics != next.metrics
+            || self.attribution != next.attribution
+            || self.kubernetes != next.kubernetes
             || !self.sources().eq(next.sources())
             || stack(self) != stack(next)
             || self.has_own_scheduler() && !self.asks_for_servers() && next.asks_for_servers()

@@ -1,19 +1,17 @@
 //! Reads the file and its drop-ins, merges them, and makes all checks that need no machine.
 
 use std::fs;
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quell_model::{KnobKind, Policy as _};
+use quell_pods::Mode;
 use quell_policy::AnyPolicy;
 use toml::de::DeTable;
 
 use super::keys::{Source, one_line};
+use super::text::{text_of, text_of_file};
 use super::{Config, Place, Problems, entries, tables};
-
-/// Greatest length of a file, in bytes.
-const LONGEST: u64 = 1 << 20;
 
 /// The directory of a configuration file's drop-ins: `quell.d` beside `quell.toml`.
 #[must_use]
@@ -39,6 +37,14 @@ pub fn read_all(path: &Path) -> (Config, Problems) {
 /// As [`read_all`], as if a drop-in had this text, or were not there.
 #[must_use]
 pub fn read_with(path: &Path, other: Option<(&Path, Option<&str>)>) -> (Config, Problems) {
+    let (config, problems) = merged(path, other);
+    (Config { main: Some(path.to_owned()), ..config }, problems)
+}
+
+/// What drop-ins without a main file have for a policy, where none of them names one.
+const ASSUMED: &str = "[[policy]]\nname = \"guard\"\n";
+
+fn merged(path: &Path, other: Option<(&Path, Option<&str>)>) -> (Config, Problems) {
     let mut problems = Problems::default();
     let mut texts = Vec::new();
     let mut files = drop_ins(path, &mut problems);
@@ -47,21 +53,36 @@ pub fn read_with(path: &Path, other: Option<(&Path, Option<&str>)>) -> (Config, 
         files.extend(text.map(|_| file.to_owned()));
         files.sort();
     }
-    // Drop-ins can be all that there is.
+    // Drop-ins can be all that there is, until the last one is taken out.
+    let directory = drop_in_directory(path);
+    if files.is_empty() && path.symlink_metadata().is_err() && directory.is_dir() && !problems.are_fatal() {
+        let (config, mut problems) = merge(&[(directory.clone(), ASSUMED.to_owned())]);
+        let nothing = "nothing is kept here, so that no workload is managed; `quell protect NAME --keep` keeps one";
+        problems.warning(&Place::file(directory), nothing);
+        return (Config { files: Vec::new(), ..config }, problems);
+    }
     if files.is_empty() || path.symlink_metadata().is_ok() {
         files.insert(0, path.to_owned());
     }
-    for path in files {
-        let as_if = other.filter(|(file, _)| *file == path).and_then(|(_, text)| text.map(str::to_owned));
-        match as_if.map_or_else(|| text_of(&path), Ok) {
-            Ok(text) => texts.push((path, text)),
-            Err(error) => problems.error(&Place::file(path), format!("cannot read it: {error}")),
+    for file in files {
+        let as_if = other.filter(|(known, _)| *known == file).and_then(|(_, text)| text.map(str::to_owned));
+        let read = || if file == path { text_of(&file) } else { text_of_file(&file) };
+        match as_if.map_or_else(read, Ok) {
+            Ok(text) => texts.push((file, text)),
+            Err(error) => problems.error(&Place::file(file), format!("cannot read it: {error}")),
         }
     }
     if problems.are_fatal() {
         return (Config::default(), problems);
     }
-    merge(&texts)
+    let read = merge(&texts);
+    if read.0.policies.is_empty() && path.symlink_metadata().is_err() {
+        texts.push((directory, ASSUMED.to_owned()));
+        let (mut config, problems) = merge(&texts);
+        config.files.pop();
+        return (config, problems);
+    }
+    read
 }
 
 /// Reads a configuration from one text; `path` is its name in messages.
@@ -77,20 +98,6 @@ pub fn read_text(path: &Path, text: &str) -> Result<Config, Problems> {
 #[must_use]
 pub fn read_one(path: &Path, text: &str) -> (Config, Problems) {
     merge(&[(path.to_owned(), text.to_owned())])
-}
-
-/// A file's text, or a pipe's: a device may have no end.
-fn text_of(path: &Path) -> io::Result<String> {
-    let found = fs::metadata(path)?.file_type();
-    if !(found.is_file() || found.is_fifo()) {
-        return Err(io::Error::other("it is neither a file nor a pipe; name a file"));
-    }
-    let mut text = String::new();
-    fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST {
-        return Err(io::Error::other("it is longer than 1 MiB, which no configuration is; name another file"));
-    }
-    Ok(text)
 }
 
 fn drop_ins(path: &Path, problems: &mut Problems) -> Vec<PathBuf> {
@@ -124,6 +131,38 @@ fn parse<'a>(path: &Path, text: &'a str, problems: &mut Problems, broken: &mut V
     source
 }
 
+/// Metrics that other machines reach without a token. The two keys may be in two files.
+fn reachable(config: &Config, problems: &mut Problems) {
+    let metrics = &config.metrics;
+    let (Some(address), Some(place)) = (metrics.listen, &config.places.listen) else { return };
+    if !address.ip().is_loopback() && metrics.token.is_none() {
+        let what = format!(
+            "other machines can read metrics on {address}: write \"127.0.0.1:{port}\", or give a token too: \
+             token = \"/etc/quell/metrics.token\"",
+            port = address.port()
+        );
+        problems.error(place, what);
+    }
+}
+
+/// A policy that decides about CPUs does not know those that strict pods have.
+fn one_hands_out(config: &Config, problems: &mut Problems) {
+    if config.kubernetes.as_ref().is_none_or(|kubernetes| kubernetes.mode == Mode::Observe) {
+        return;
+    }
+    for layer in &config.policies {
+        let about = layer.policy.describe();
+        if about.grants || about.knobs.iter().any(|need| matches!(need.what, KnobKind::Cpus | KnobKind::Partition)) {
+            let what = format!(
+                "policy '{}' gives CPUs away, and strict pods would have the same ones; write mode = \"observe\" below \
+                 [kubernetes], or use guard",
+                about.name
+            );
+            problems.error(&layer.place, what);
+        }
+    }
+}
+
 fn merge(texts: &[(PathBuf, String)]) -> (Config, Problems) {
     let mut config = Config { files: texts.iter().map(|(path, _)| path.clone()).collect(), ..Config::default() };
     let (mut problems, mut broken) = (Problems::default(), Vec::new());
@@ -138,11 +177,14 @@ fn merge(texts: &[(PathBuf, String)]) -> (Config, Problems) {
     }
     let is_broken = |place: &Place| broken.iter().any(|other| other.file == place.file && other.line == place.line);
     problems.0.extend(found.0.into_iter().filter(|problem| !is_broken(&problem.place)));
-    if config.policies.is_empty() && !problems.are_fatal() {
+    // Pods bring a policy of their own.
+    if config.policies.is_empty() && config.kubernetes.is_none() && !problems.are_fatal() {
         let place = Place::file(texts.first().map(|(path, _)| path.clone()).unwrap_or_default());
-        let text = format!("there is no [[policy]], so nothing would be done; add one of: {}", AnyPolicy::names());
+        let text = format!("there is no [[policy]], so nothing is managed; add one of: {}", AnyPolicy::names());
         problems.error(&place, text);
     }
+    reachable(&config, &mut problems);
+    one_hands_out(&config, &mut problems);
     problems.sort(&config.files);
     (config, problems)
 }

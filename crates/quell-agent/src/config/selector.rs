@@ -11,10 +11,11 @@ use super::keys::{Form, Key, Keys, Source, key, kind, wrong_form};
 use super::{Config, Problems};
 
 /// Kinds of selectors.
-const KINDS: [Key; 6] = [
+const KINDS: [Key; 7] = [
     key("unit", Form::Text, "\"web.service\""),
     key("cgroup", Form::Text, "\"batch.slice/job\""),
     key("container", Form::Text, "\"4f66ad9a\""),
+    key("label", Form::Text, "\"app=web\""),
     key("pod", Form::Text, "\"6f1c2d9e-0b57-4c4a-9d0e-3a8d6f1b2c3d\""),
     key("command", Form::Text, "\"nginx\""),
     key("pid", Form::Number, "4711"),
@@ -119,7 +120,8 @@ fn beside(source: &Source, table: &DeTable, line: &mut CommandLine, problems: &m
         match key.name {
             "user" => line.user = Some(text.to_string()),
             _ if !Path::new(&**text).is_absolute() => {
-                problems.error(&at, format!("'{text}' is no whole path, as readlink -f $(which NAME) shows one"));
+                problems
+                    .error(&at, format!("'{text}' is not an absolute path, as readlink -f $(which NAME) prints it"));
             }
             _ => line.exe = Some(PathBuf::from(&**text)),
         }
@@ -146,7 +148,7 @@ pub fn forbid_disguises(config: &Config, users: &mut dyn FnMut(&Selector) -> Vec
                 }
             };
             let what = format!(
-                "any user's process can have such a command line, and would be workload '{}'; write its user, match = [{{ \
+                "any user's process can have this command line, and would match workload '{}'; write its user, match = [{{ \
                  command = {:?}, user = {user:?} }}]{several}, or its program, exe = \"/usr/bin/…\"",
                 member.workload.name, line.text
             );
@@ -164,6 +166,7 @@ fn read(kind: &Key, value: &DeValue) -> Result<Selector, String> {
         ("cgroup", DeValue::String(text)) => Ok(Selector::Cgroup(PathBuf::from(&**text))),
         ("unit", DeValue::String(text)) => Ok(Selector::Unit(text.to_string())),
         ("container", DeValue::String(text)) => Ok(Selector::Container(text.to_string())),
+        ("label", DeValue::String(text)) => Ok(Selector::Label(text.to_string())),
         ("pod", DeValue::String(text)) => Ok(Selector::Pod(text.to_string())),
         ("command", DeValue::String(text)) => Ok(Selector::Command(CommandLine::from(&**text))),
         _ => Err(wrong_form(kind, value)),
@@ -181,7 +184,7 @@ pub(super) fn impossible(selector: &Selector) -> Option<String> {
     }
     let why = match selector {
         Selector::Command(line) if line.text.trim().is_empty() || line.text.chars().all(|letter| letter == '*') => {
-            "such a text is in every command line; name the program"
+            "this text matches every command line; name the program"
         }
         Selector::Unit(name) if name.is_empty() || name.contains('/') => {
             "a unit has a name such as \"web.service\", as systemctl list-units shows it"
@@ -192,19 +195,21 @@ pub(super) fn impossible(selector: &Selector) -> Option<String> {
         Selector::Cgroup(path) if path.components().any(|part| part.as_os_str() == "..") => {
             "a cgroup's path has no ..; name it from the root, such as \"system.slice/web.service\""
         }
-        Selector::Container(id) if !is_hex(id, 4..=64) => {
-            "a container is named by its id or the first 4 digits of it or more (docker ps, crictl ps), not by its \
-             name: the kernel does not know that"
+        Selector::Container(id) if !is_hex(id, 4..=64) && !is_containers_name(id) => {
+            "a container is named by its id, the first 4 digits of it or more, or its name (docker ps, podman ps)"
+        }
+        Selector::Label(label) if label.split('=').next().is_none_or(|key| key.trim().is_empty()) => {
+            "a label is a key and a value, such as \"app=web\", or a key alone (docker inspect NAME)"
         }
         Selector::Pod(uid) if uid.len() < 8 || !is_hex(&uid.replace(['-', '_'], ""), 8..=64) => {
             "a pod is named by its uid (kubectl get pod NAME -o jsonpath='{.metadata.uid}'), not by namespace and \
-             name: the kernel does not know those"
+             name, which the kernel does not know"
         }
         _ => return None,
     };
     let text = match selector {
         Selector::Command(line) => &line.text,
-        Selector::Unit(text) | Selector::Container(text) | Selector::Pod(text) => text,
+        Selector::Unit(text) | Selector::Container(text) | Selector::Label(text) | Selector::Pod(text) => text,
         Selector::Cgroup(_) | Selector::Pid(_) => return Some(why.to_owned()),
     };
     Some(if text.trim().is_empty() { format!("an empty text: {why}") } else { format!("'{text}': {why}") })
@@ -213,6 +218,13 @@ pub(super) fn impossible(selector: &Selector) -> Option<String> {
 /// Does a path, or a pattern of paths, mean everything there is?
 fn is_root(path: &Path) -> bool {
     path.components().all(|part| ["/", ".", "*", "**"].iter().any(|all| part.as_os_str() == *all))
+}
+
+/// A name as engines allow it.
+fn is_containers_name(text: &str) -> bool {
+    let mut letters = text.chars();
+    letters.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || "_.-".contains(letter))
 }
 
 fn is_hex(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {

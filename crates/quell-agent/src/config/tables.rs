@@ -8,6 +8,7 @@ use quell_model::{CpuSet, Nanos};
 use toml::de::DeValue;
 
 use super::keys::{Form, Key, Keys, Source, key, kind};
+use super::kubernetes::{self, KUBERNETES};
 use super::{Config, Problems};
 
 /// A loop that turns more often than this would use a whole CPU.
@@ -16,6 +17,8 @@ const LOWEST_FLOOR: Nanos = Nanos::from_micros(5);
 const HIGHEST_FLOOR: Nanos = Nanos::from_secs(1);
 /// A guardian that waits longer guards nothing.
 const LATEST_HUNG: Nanos = Nanos::from_secs(3600);
+/// More would be a cause of its own.
+const MOST_OF_A_CPU: f64 = 0.5;
 /// Others would stand still for longer.
 const LONGEST_SOLO_RUN: Nanos = Nanos::from_secs(60);
 
@@ -31,17 +34,22 @@ const MACHINE: &[Key] = &[
 ];
 const SOLO_RUNS: &[Key] = &[key("longest", Form::Any, "\"2s\""), key("duty_per_mille", Form::Number, "50")];
 const AGENT: &[Key] = &[
-    key("interval_floor", Form::Any, "\"100us\""),
+    key("min_interval", Form::Any, "\"100us\""),
     key("poll", Form::Text, "\"adaptive\""),
     key("realtime", Form::Switch, "true"),
-    key("hung_after", Form::Any, "\"5s\""),
+    key("watchdog_timeout", Form::Any, "\"5s\""),
 ];
 const API: &[Key] = &[key("socket", Form::Text, "\"/run/quell/api.sock\""), key("group", Form::Text, "\"adm\"")];
-const METRICS: &[Key] =
-    &[key("listen", Form::Text, "\"127.0.0.1:9464\""), key("socket", Form::Text, "\"/run/quell/metrics.sock\"")];
+const METRICS: &[Key] = &[
+    key("listen", Form::Text, "\"127.0.0.1:9464\""),
+    key("token", Form::Text, "\"/etc/quell/metrics.token\""),
+    key("socket", Form::Text, "\"/run/quell/metrics.sock\""),
+];
+
+const ATTRIBUTION: &[Key] = &[key("enabled", Form::Switch, "true"), key("cost", Form::Number, "0.005")];
 
 /// The tables and lists that a file has, and how each begins.
-const TABLES: [&str; 4] = ["machine", "agent", "api", "metrics"];
+const TABLES: [&str; 6] = ["machine", "agent", "api", "metrics", "attribution", "kubernetes"];
 const LISTS: [&str; 2] = ["policy", "workload"];
 
 /// Takes a file's tables over.
@@ -61,6 +69,12 @@ pub(super) fn override_with(config: &mut Config, source: &Source, problems: &mut
     }
     if let Some(keys) = open(source, "metrics", METRICS, problems) {
         metrics(config, &keys, problems);
+    }
+    if let Some(keys) = open(source, "attribution", ATTRIBUTION, problems) {
+        attribution(config, &keys, problems);
+    }
+    if let Some(keys) = open(source, "kubernetes", KUBERNETES, problems) {
+        kubernetes::read(config.kubernetes.get_or_insert_default(), &keys, problems);
     }
 }
 
@@ -110,7 +124,7 @@ fn machine(config: &mut Config, keys: &Keys, problems: &mut Problems) {
         }
         if let Some((duty, byte)) = keys.take::<u32>("duty_per_mille", problems) {
             if duty > 1000 {
-                let what = format!("solo runs of {duty} thousandths of the time; at most 1000 are possible");
+                let what = format!("{duty} per mille of the time in solo runs; give at most 1000");
                 problems.error(&keys.source.at(byte), what);
             }
             machine.solo_runs.duty_per_mille = duty;
@@ -120,19 +134,19 @@ fn machine(config: &mut Config, keys: &Keys, problems: &mut Problems) {
 
 fn agent(config: &mut Config, keys: &Keys, problems: &mut Problems) {
     let agent = &mut config.agent;
-    if let Some((floor, byte)) = keys.take::<Nanos>("interval_floor", problems) {
-        at_most(keys, "agent.interval_floor", floor, byte, HIGHEST_FLOOR, problems);
-        agent.interval_floor = Some(floor.max(LOWEST_FLOOR));
+    if let Some((floor, byte)) = keys.take::<Nanos>("min_interval", problems) {
+        at_most(keys, "agent.min_interval", floor, byte, HIGHEST_FLOOR, problems);
+        agent.min_interval = Some(floor.max(LOWEST_FLOOR));
     }
     set(&mut agent.poll, keys.take("poll", problems));
     set(&mut agent.realtime, keys.take("realtime", problems));
-    if let Some((hung_after, byte)) = keys.take::<Nanos>("hung_after", problems) {
-        if hung_after < Nanos::from_millis(500) {
-            let what = "the loop looks every 100 ms if it shall stop; take at least 500ms";
+    if let Some((watchdog_timeout, byte)) = keys.take::<Nanos>("watchdog_timeout", problems) {
+        if watchdog_timeout < Nanos::from_millis(500) {
+            let what = "the loop checks every 100 ms whether to stop; give at least 500ms";
             problems.error(&keys.source.at(byte), what);
         }
-        at_most(keys, "agent.hung_after", hung_after, byte, LATEST_HUNG, problems);
-        agent.hung_after = hung_after;
+        at_most(keys, "agent.watchdog_timeout", watchdog_timeout, byte, LATEST_HUNG, problems);
+        agent.watchdog_timeout = watchdog_timeout;
     }
 }
 
@@ -167,19 +181,33 @@ fn metrics(config: &mut Config, keys: &Keys, problems: &mut Problems) {
         config.metrics.socket = Some(socket);
         config.places.metrics_socket = Some(keys.source.at(byte));
     }
+    if let Some((token, byte)) = keys.take::<PathBuf>("token", problems) {
+        config.metrics.token = Some(token);
+        config.places.token = Some(keys.source.at(byte));
+    }
     let Some((text, byte)) = keys.take::<String>("listen", problems) else { return };
     let place = keys.source.at(byte);
     let Ok(address) = text.parse::<SocketAddr>() else {
         let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).unwrap_or(9464);
-        let what = format!("'{text}' is not an address; write numbers: an IP address and a port, \"127.0.0.1:{port}\"");
+        let what = format!("'{text}' is not a valid address; write an IP address and a port, \"127.0.0.1:{port}\"");
         return problems.error(&place, what);
     };
-    if !address.ip().is_loopback() {
-        let what = "metrics are served on loopback only, for a collector on this machine; write \"127.0.0.1:9464\"";
-        problems.error(&place, what);
-    }
     config.metrics.listen = Some(address);
     config.places.listen = Some(place);
+}
+
+fn attribution(config: &mut Config, keys: &Keys, problems: &mut Problems) {
+    set(&mut config.attribution.enabled, keys.take("enabled", problems));
+    if let Some((cost, byte)) = keys.take::<f64>("cost", problems) {
+        if !(cost > 0.0 && cost <= MOST_OF_A_CPU) {
+            let what = format!(
+                "attribution.cost of {cost} is not between 0 and {MOST_OF_A_CPU}: it is the part of one CPU that may be used; \
+                 write 0.005, or enabled = false"
+            );
+            problems.error(&keys.source.at(byte), what);
+        }
+        config.attribution.cost = cost;
+    }
 }
 
 fn set<T>(to: &mut T, read: Option<(T, usize)>) {

@@ -76,14 +76,14 @@ fn a_latency_is_read_at_an_address_by_a_metrics_name() {
     assert_eq!(config.sources().next().unwrap().unit, quell_scrape::Unit::Microseconds);
     assert!(parse(GOOD).unwrap().needs_restart(&config));
     for (latency, says) in [
-        (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is not an address"),
+        (r#"{ address = "localhost:80", metric = "x" }"#, "q.toml:8:23: error: 'localhost:80' is not a valid address"),
         (r#"{ address = "127.0.0.1:80" }"#, "this latency has no metric"),
-        (r#"{ address = "127.0.0.1:80", metric = "x{}" }"#, "is no name of a metric"),
-        (r#"{ address = "127.0.0.1:80", metric = "x", path = "m" }"#, "the path 'm' is none"),
+        (r#"{ address = "127.0.0.1:80", metric = "x{}" }"#, "is not a valid metric name"),
+        (r#"{ address = "127.0.0.1:80", metric = "x", path = "m" }"#, "the path 'm' is not valid"),
         (r#"{ address = "127.0.0.1:80", metric = "x", url = "m" }"#, "there is no latency key 'url'"),
         ("1", "latency is the number 1; write latency = {"),
-        (r#"{ address = "127.0.0.1:80", metric = "took" }"#, "does not say the unit of its bounds; write unit = "),
-        (r#"{ address = "127.0.0.1:80", metric = "x", unit = "minutes" }"#, "'minutes' is no unit of time"),
+        (r#"{ address = "127.0.0.1:80", metric = "took" }"#, "does not include the unit of its bounds; write unit = "),
+        (r#"{ address = "127.0.0.1:80", metric = "x", unit = "minutes" }"#, "'minutes' is not a valid unit of time"),
     ] {
         let said = refused(&with(latency));
         assert!(said.contains(says), "{latency}: {said}");
@@ -171,9 +171,12 @@ fn every_fault_is_found_with_its_line_and_the_fix() {
             "q.toml:4:23: error: the parameters of policy 'guard': interval = \"1h\": out of range: give 1ms to 1s",
         ),
         (format!("{GOOD}\n[machine]\ncpus = \"3-1\"\n"), "q.toml:12:8: error: '3-1' is not a CPU list"),
-        (format!("{GOOD}\n[machine.solo_runs]\nduty_per_mille = 2000\n"), "q.toml:12:18: error: solo runs of 2000"),
-        (format!("{GOOD}\n[metrics]\nlisten = \"0.0.0.0:9464\"\n"), "error: metrics are served on loopback only"),
-        (format!("{GOOD}\n[agent]\nhung_after = \"1ms\"\n"), "q.toml:12:14: error: the loop looks every 100 ms"),
+        (format!("{GOOD}\n[machine.solo_runs]\nduty_per_mille = 2000\n"), "q.toml:12:18: error: 2000 per mille"),
+        (
+            format!("{GOOD}\n[metrics]\nlisten = \"0.0.0.0:9464\"\n"),
+            "q.toml:12:10: error: other machines can read metrics on 0.0.0.0:9464: write \"127.0.0.1:9464\"",
+        ),
+        (format!("{GOOD}\n[agent]\nwatchdog_timeout = \"1ms\"\n"), "q.toml:12:20: error: the loop checks every 100 ms"),
         (GOOD.replace("[[policy]]", "[[policy]"), "q.toml:2:"),
         (
             "[[workload]]\nname = \"a\"\nclass = \"be\"\nmatch = [{ pid = 0 }]\n".into(),
@@ -205,10 +208,10 @@ fn times_without_a_unit_and_absurd_values_are_refused_wherever_they_stand() {
             "q.toml:4:12: error: the parameters of policy 'guard': there is no parameter 'pirority'; there",
         ),
         (guard("run_budget = \"5ms\""), "an interval of at most the budget"),
-        (agent("interval_floor = 100"), "q.toml:12:18: error: 100 is not a time: add a unit, as in \"100ms\""),
-        (agent("interval_floor = \"1000s\""), "q.toml:12:18: error: agent.interval_floor of 1000 s is too long"),
-        (agent("hung_after = 5"), "q.toml:12:14: error: 5 is not a time"),
-        (agent("hung_after = \"2h\""), "q.toml:12:14: error: agent.hung_after of 7200 s is too long"),
+        (agent("min_interval = 100"), "q.toml:12:16: error: 100 is not a time: add a unit, as in \"100ms\""),
+        (agent("min_interval = \"1000s\""), "q.toml:12:16: error: agent.min_interval of 1000 s is too long"),
+        (agent("watchdog_timeout = 5"), "q.toml:12:20: error: 5 is not a time"),
+        (agent("watchdog_timeout = \"2h\""), "q.toml:12:20: error: agent.watchdog_timeout of 7200 s is too long"),
         (format!("{GOOD}\n[machine]\nsolo_runs.longest = 2\n"), "q.toml:12:21: error: 2 is not a time"),
         (workload("slo = { quantile = 0.99, bound = 1 }"), "q.toml:8:34: error: 1 is not a time"),
         (workload("slo = { quantile = 0.99, bound = 1.5 }"), "q.toml:8:34: error: 1.5 is not a time"),
@@ -218,14 +221,14 @@ fn times_without_a_unit_and_absurd_values_are_refused_wherever_they_stand() {
         let said = refused(&text);
         assert!(said.contains(expected) && !said.contains('\n'), "{text}\nsaid:\n{said}\nexpected:\n{expected}");
     }
-    let long = guard("interval = \"1ms\"") + "[agent]\nhung_after = \"1m\"\ninterval_floor = 0\n";
-    assert_eq!(parse(&long).unwrap().agent.hung_after, Nanos::from_secs(60));
+    let long = guard("interval = \"1ms\"") + "[agent]\nwatchdog_timeout = \"1m\"\nmin_interval = 0\n";
+    assert_eq!(parse(&long).unwrap().agent.watchdog_timeout, Nanos::from_secs(60));
 }
 
 #[test]
 fn workloads_have_one_name_and_one_place_each() {
     let said = refused(&with_workload("[[workload]]\nname = \"web\"\nclass = \"be\"\nmatch = [{ unit = \"c\" }]"));
-    assert!(said.contains("q.toml:16:8: error: workload 'web' is already there, at q.toml:6:8"), "{said}");
+    assert!(said.contains("q.toml:16:8: error: workload 'web' is already defined, at q.toml:6:8"), "{said}");
     let said =
         refused(&with_workload("[[workload]]\nname = \"c\"\nclass = \"be\"\nmatch = [{ unit = \"b.service\" }]"));
     assert!(said.contains("workloads 'b' and 'c' both match systemd unit b.service"), "{said}");
@@ -260,26 +263,30 @@ fn a_mistake_in_structure_says_what_to_write() {
         (GOOD.replace("{ command = \"nginx\" }", "\"nginx\""), "a selector is the text \"nginx\"; write { command ="),
         (GOOD.replace("{ command = \"nginx\" }", "{}"), "an empty selector; write one of unit"),
         (GOOD.replace("command = \"nginx\"", "unit = \"nginx\", user = \"root\""), "user and exe stand beside command"),
-        (GOOD.replace("command = \"nginx\"", "command = \"nginx\", exe = \"nginx\""), "'nginx' is no whole path"),
+        (
+            GOOD.replace("command = \"nginx\"", "command = \"nginx\", exe = \"nginx\""),
+            "'nginx' is not an absolute path",
+        ),
         (GOOD.replace("command = \"nginx\"", "command = \"nginx\", user = 33"), "user is the number 33; write user ="),
         (GOOD.replace("command = \"nginx\"", "pid = \"4711\""), "pid is the text \"4711\"; write pid = 4711"),
         (
             GOOD.replace("command = \"nginx\"", "comand = \"nginx\""),
-            "'comand'; there are: unit, cgroup, container, pod, command, pid; did you mean 'command'?",
+            "'comand'; there are: unit, cgroup, container, label, pod, command, pid; did you mean 'command'?",
         ),
-        (GOOD.replace("command = \"nginx\"", "container = \"web\""), "'web': a container is named by its id"),
+        (GOOD.replace("command = \"nginx\"", "container = \"we b\""), "'we b': a container is named by its id"),
+        (GOOD.replace("command = \"nginx\"", "label = \"=web\""), "'=web': a label is a key and a value"),
         (GOOD.replace("command = \"nginx\"", "pod = \"shop/web\""), "'shop/web': a pod is named by its uid"),
-        (GOOD.replace("command = \"nginx\"", "cgroup = \"a[\""), "'a[' is no pattern"),
+        (GOOD.replace("command = \"nginx\"", "cgroup = \"a[\""), "'a[' is not a valid pattern"),
         (
             format!("{GOOD}\n[metrics]\nlisten = \"localhost:9100\"\n"),
-            "q.toml:12:10: error: 'localhost:9100' is not an address; write numbers: an IP address and a port, \
+            "q.toml:12:10: error: 'localhost:9100' is not a valid address; write an IP address and a port, \
              \"127.0.0.1:9100\"",
         ),
         (format!("{GOOD}\n[[agent]]\nrealtime = true\n"), "[[agent]] is a list; write [agent], in single brackets"),
         (format!("agent = 3\n{GOOD}"), "agent is the number 3; write [agent] on a line of its own"),
         (
             format!("{GOOD}\n[machin]\ncpus = \"0\"\n"),
-            "there is no table 'machin'; there are: machine, agent, api, metrics, policy, workload; did you mean 'machine'?",
+            "there is no table 'machin'; there are: machine, agent, api, metrics, attribution, kubernetes, policy, workload; did you mean 'machine'?",
         ),
         (
             format!("{GOOD}\n[agent]\npoll = \"dedicate\"\n"),
@@ -420,7 +427,7 @@ fn warnings_do_not_refuse() {
 #[test]
 fn cpus_that_are_not_there_are_named() {
     let problems = checked(&format!("{GOOD}\n[machine]\ncpus = \"1-5\"\n"), 4);
-    assert!(problems.to_string().contains("the CPUs 4-5, which are not here; there are 0-3"), "{problems}");
+    assert!(problems.to_string().contains("the CPUs 4-5, which do not exist; this machine has 0-3"), "{problems}");
 }
 
 #[test]
@@ -452,6 +459,26 @@ fn a_service_may_come_later_but_a_process_must_be_there() {
 }
 
 #[test]
+fn drop_ins_can_be_all_that_there_is_and_then_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let main = directory.path().join("quell.toml");
+    assert!(read(&main).is_err(), "without either there is no configuration");
+    let drop_ins = drop_in_directory(&main);
+    fs::create_dir(&drop_ins).unwrap();
+    let file = drop_ins.join("protect-a.toml");
+    fs::write(&file, GOOD).unwrap();
+    let config = read(&main).unwrap();
+    assert_eq!((config.main.as_ref(), config.files.as_slice()), (Some(&main), &[file.clone()][..]));
+    fs::write(&file, GOOD.replace("[[policy]]\nname = \"guard\"\n", "")).unwrap();
+    let assumed = read(&main).unwrap();
+    assert_eq!((assumed.policies.len(), assumed.workloads.len(), assumed.files.len()), (1, 1, 1), "guard is assumed");
+    fs::remove_file(&file).unwrap();
+    let (empty, problems) = read_all(&main);
+    assert!(!problems.are_fatal() && problems.to_string().contains("--keep"), "{problems}");
+    assert_eq!((empty.main.as_ref(), empty.files.len(), empty.workloads.len()), (Some(&main), 0, 0));
+}
+
+#[test]
 fn drop_ins_add_workloads_and_override_keys() {
     let directory = tempfile::tempdir().unwrap();
     let main = directory.path().join("quell.toml");
@@ -476,7 +503,7 @@ fn drop_ins_add_workloads_and_override_keys() {
         .unwrap();
     let said = read(&main).unwrap_err().to_string();
     assert!(
-        said.contains("30-c.toml:2:8: error: workload 'b' is already there, at") && said.contains("10-a.toml:4:8"),
+        said.contains("30-c.toml:2:8: error: workload 'b' is already defined, at") && said.contains("10-a.toml:4:8"),
         "{said}"
     );
     assert!(read(&directory.path().join("none.toml")).unwrap_err().to_string().contains("cannot read it"));
@@ -520,7 +547,7 @@ fn on_the_kernels_scheduler_guard_stands_beside_grants() {
     assert_eq!(stack(of_some), [("guard", some.clone()), ("caladan", some)]);
     let has_one = "[[policy]]\nname = \"caladan\"\n[[policy]]\nname = \"guard\"";
     assert_eq!(stack(has_one), [("caladan", None), ("guard", None)]);
-    assert_eq!(stack("[[policy]]\nname = \"rkube\""), [("rkube", None)], "nobody grants");
+    assert_eq!(stack("[[policy]]\nname = \"rkube\""), [("rkube", None)], "no policy grants");
     let both = checked(&text("[[policy]]\nname = \"caladan\"\n[[policy]]\nname = \"rkube\""), 4).to_string();
     assert!(both.contains("would both set the knob"), "{both}");
 }
@@ -634,7 +661,7 @@ fn a_file_without_an_end_is_no_configuration() {
     let long = directory.path().join("long.toml");
     std::fs::write(&long, "#\n".repeat(1 << 20)).unwrap();
     let said = read(&long).unwrap_err().to_string();
-    assert!(said.contains("longer than 1 MiB"), "{said}");
+    assert!(said.contains("larger than 1 MiB"), "{said}");
 }
 
 #[test]

@@ -54,8 +54,8 @@ fn no_policy(key: Key, workload: &Workload, policies: &[&Description]) -> String
         names(&mut AnyPolicy::ALL.iter().filter(|policy| policy.uses(key, workload)).map(|policy| policy.name));
     let lacks = match policies.len() {
         0 => "no policy owns the workload".to_owned(),
-        1 => format!("policy {own} does not heed it"),
-        _ => format!("of the policies {own} none uses it"),
+        1 => format!("policy {own} ignores it"),
+        _ => format!("the policies {own} ignore it"),
     };
     let class = if policies.iter().any(|policy| policy.keys.iter().any(|used| used.key == key)) {
         " where the class is \"be\""
@@ -90,10 +90,10 @@ pub fn notices_in(config: &Config) -> Vec<(usize, String)> {
         let names: Vec<&str> = policies.iter().map(|policy| policy.name).collect();
         let then = match names[..] {
             [] | ["none"] => "no policy acts on it".to_owned(),
-            ["guard"] => "guard keeps latency without it".to_owned(),
+            ["guard"] => "guard does not need it".to_owned(),
             _ => format!("{} works without it", names.join(" and ")),
         };
-        (at, format!("{asked} is watched: `quell status` shows whether it is kept; {then}"))
+        (at, format!("{asked} is monitored only: `quell status` shows whether it is met; {then}"))
     };
     let watched = config.workloads.iter().enumerate().filter_map(|(at, member)| {
         let policies = owners(config, &member.workload.name);
@@ -163,7 +163,7 @@ mod tests {
         let of = |text: &str| said.iter().find(|line| line.starts_with(text)).unwrap();
         assert_eq!(
             of("reservation"),
-            "reservation = \"strict\" has no effect: policy guard does not heed it; take one that does (rkube), or leave it out"
+            "reservation = \"strict\" has no effect: policy guard ignores it; take one that does (rkube), or leave it out"
         );
         assert!(said.iter().all(|line| !line.starts_with("slo")), "an SLO under guard is no fault");
         assert!(of("grace").contains("caladan") && of("pausable").contains("his"));
@@ -196,7 +196,7 @@ mod tests {
         let said = lines(&batch, &["guard"], Support::Yes, None);
         assert_eq!(
             said,
-            ["cpus = 2 has no effect: policy guard does not heed it where the class is \"be\"; take one that does \
+            ["cpus = 2 has no effect: policy guard ignores it where the class is \"be\"; take one that does \
               (rkube, dasec, sdc-local), or leave it out"]
         );
         assert_eq!(lines(&batch, &["rkube"], Support::Yes, None), [""; 0]);

@@ -18,8 +18,8 @@ pub fn whole_machine(config: &Config, all: CpuSet) -> Vec<(&Layer, String)> {
         owned.map(|workload| workload.guaranteed()).fold(CpuCount::ZERO, promise) == cpus
     });
     let line = format!(
-        "policy 'guard' guarantees every CPU ({cpus}): while its workloads use them nothing else runs, the system's own \
-         work included; request less for one of them"
+        "policy 'guard' guarantees every CPU ({cpus}): while its workloads use them nothing else runs, not even the \
+         system's own work; request fewer CPUs for one of them"
     );
     takes_all.map(|layer| (layer, line.clone())).collect()
 }

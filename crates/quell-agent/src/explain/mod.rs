@@ -49,7 +49,7 @@ struct Ring {
 impl Explanations {
     /// Takes one more decision in.
     pub fn add(&mut self, decision: Decision) {
-        let concerned = self.in_force.hear(&decision);
+        let concerned = self.in_force.note(&decision);
         self.note_refusal(&decision, &concerned);
         let Some((kind, text)) = words::of(&decision) else { return };
         if let (Some(workload), true) = (&decision.about, is_demotion(&decision)) {
@@ -61,7 +61,7 @@ impl Explanations {
             of.last.push_back(decision.at.0);
         }
         let about = decision.about.as_ref().map_or(concerned, |workload| vec![workload.name.clone()]);
-        let told = wire::Decision {
+        let explained = wire::Decision {
             at_ns: decision.at.0,
             times: 1,
             since_ns: decision.at.0,
@@ -70,11 +70,11 @@ impl Explanations {
             workload: None,
             kind,
             text,
-            seen: wire::Seen::default(),
-            trial: trial::told(&decision),
+            observed: wire::Observed::default(),
+            trial: trial::explained(&decision),
         };
         if about.is_empty() {
-            push(&mut self.recent, told, RECENT);
+            push(&mut self.recent, explained, RECENT);
             return;
         }
         for name in about {
@@ -82,13 +82,13 @@ impl Explanations {
                 self.forget_the_quietest();
             }
             let ring = self.of.entry(name.clone()).or_default();
-            let seen = told_seen(&ring.before, &decision.seen);
+            let seen = observed(&ring.before, &decision.seen);
             if decision.seen.run_time.at > ring.before.run_time.at {
                 ring.before = decision.seen;
             }
-            let told = wire::Decision { workload: Some(name), seen, ..told.clone() };
-            push(&mut ring.decisions, told.clone(), KEPT);
-            push(&mut self.recent, told, RECENT);
+            let explained = wire::Decision { workload: Some(name), observed: seen, ..explained.clone() };
+            push(&mut ring.decisions, explained.clone(), KEPT);
+            push(&mut self.recent, explained, RECENT);
         }
     }
 
@@ -176,13 +176,13 @@ fn is_demotion(decision: &Decision) -> bool {
 
 /// Equal decisions in a row count as one. Of a full ring the oldest knob goes while more than half of it are knobs: policies that
 /// set something of each thread once a period would leave none of their reasons.
-fn push(ring: &mut VecDeque<wire::Decision>, told: wire::Decision, kept: usize) {
-    if let Some(last) = ring.back_mut().filter(|last| last.trial.is_none() && told.trial.is_none())
+fn push(ring: &mut VecDeque<wire::Decision>, explained: wire::Decision, kept: usize) {
+    if let Some(last) = ring.back_mut().filter(|last| last.trial.is_none() && explained.trial.is_none())
         && (&last.policy, &last.workload, last.kind, &last.text)
-            == (&told.policy, &told.workload, told.kind, &told.text)
+            == (&explained.policy, &explained.workload, explained.kind, &explained.text)
     {
         let (times, since_ns) = (last.times + 1, last.since_ns);
-        *last = wire::Decision { times, since_ns, ..told };
+        *last = wire::Decision { times, since_ns, ..explained };
         return;
     }
     if ring.len() == kept {
@@ -191,7 +191,7 @@ fn push(ring: &mut VecDeque<wire::Decision>, told: wire::Decision, kept: usize) 
         let oldest = if crowded { ring.iter().position(is_knob) } else { None };
         ring.remove(oldest.unwrap_or(0));
     }
-    ring.push_back(told);
+    ring.push_back(explained);
 }
 
 /// Whole-workload knobs that hosts have taken, by the outcomes of the plans that set them.
@@ -207,7 +207,7 @@ const WAITING: usize = 4096;
 
 impl InForce {
     /// Takes a decision in. Returns the workloads that it concerns without naming them.
-    fn hear(&mut self, decision: &Decision) -> Vec<String> {
+    fn note(&mut self, decision: &Decision) -> Vec<String> {
         let mut concerned = Vec::new();
         match &decision.what {
             What::Knob(KnobSetting { target, knob }) => {
@@ -257,11 +257,11 @@ fn take(of: &mut BTreeMap<String, Vec<Knob>>, name: &str, knob: Knob) {
 }
 
 /// Observations, with counters turned into rates over the time since the decision before.
-fn told_seen(before: &Seen, seen: &Seen) -> wire::Seen {
-    wire::Seen {
+fn observed(before: &Seen, seen: &Seen) -> wire::Observed {
+    wire::Observed {
         queueing_delay_ns: seen.queueing_delay.usable().map(|delay| delay.0),
         latency_ns: seen.latency.usable().map(|latency| latency.0),
-        cpus_got: per_time(&before.run_time, &seen.run_time),
+        cpus_used: per_time(&before.run_time, &seen.run_time),
         threads_waiting: per_time(&before.run_delay, &seen.run_delay),
         threads: seen.threads.usable(),
     }
@@ -297,122 +297,123 @@ mod tests {
 
     #[test]
     fn equal_decisions_count_as_one_and_old_ones_are_forgotten() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         for at in 0..5 {
-            told.add(decision("a", at, at, What::Note(NoteKind::Because, "busy".into())));
+            explained.add(decision("a", at, at, What::Note(NoteKind::Because, "busy".into())));
         }
-        let of = told.of("a").unwrap();
+        let of = explained.of("a").unwrap();
         assert_eq!((of.len(), of[0].times, of[0].since_ns, of[0].at_ns), (1, 5, 0, 4));
         for at in 0..100 {
-            told.add(decision("a", at, at, What::Note(NoteKind::Because, at.to_string().into())));
+            explained.add(decision("a", at, at, What::Note(NoteKind::Because, at.to_string().into())));
         }
-        let of = told.of("a").unwrap();
+        let of = explained.of("a").unwrap();
         assert_eq!((of.len(), of[0].text.as_str()), (KEPT, "99"));
-        assert_eq!(told.of("b"), None);
+        assert_eq!(explained.of("b"), None);
     }
 
     #[test]
     fn knobs_of_many_threads_do_not_crowd_out_the_reason() {
-        let mut told = Explanations::default();
-        told.add(decision("a", 0, 0, What::Note(NoteKind::Because, "thread 7 is critical".into())));
+        let mut explained = Explanations::default();
+        explained.add(decision("a", 0, 0, What::Note(NoteKind::Because, "thread 7 is critical".into())));
         for plan in 1..100 {
             for tid in 0..16 {
                 let target = Target::Thread(quell_model::ThreadId { tid, start: 1 });
                 let knob = Knob::Weight(100 + (plan as u32 + tid as u32) % 9);
-                told.add(decision("a", plan, plan, What::Knob(KnobSetting { target, knob })));
+                explained.add(decision("a", plan, plan, What::Knob(KnobSetting { target, knob })));
             }
         }
-        let reason =
-            |told: &Explanations| told.of("a").unwrap().into_iter().find(|of| of.kind == DecisionKind::Because);
-        assert_eq!(reason(&told).unwrap().since_ns, 0);
-        assert_eq!(told.of("a").unwrap().len(), KEPT);
-        assert!(told.recent().any(|of| of.text == "thread 7 is critical"));
+        let reason = |explained: &Explanations| {
+            explained.of("a").unwrap().into_iter().find(|of| of.kind == DecisionKind::Reason)
+        };
+        assert_eq!(reason(&explained).unwrap().since_ns, 0);
+        assert_eq!(explained.of("a").unwrap().len(), KEPT);
+        assert!(explained.recent().any(|of| of.text == "thread 7 is critical"));
     }
 
     #[test]
     fn a_knob_is_in_force_when_the_host_took_it() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         let cpus = Knob::Cpus(CpuSet::first(2));
-        let knobs = |told: &Explanations| told.knobs("a").copied().collect::<Vec<_>>();
-        told.add(knob("a", 1, cpus));
-        assert_eq!(knobs(&told), []);
-        told.add(outcome(1, Verdict::Pending(Nanos(9))));
-        assert_eq!(knobs(&told), []);
-        told.add(outcome(1, Verdict::Applied(Nanos(9))));
-        assert_eq!(knobs(&told), [cpus]);
-        told.add(knob("a", 2, Knob::Cpus(CpuSet::EMPTY)));
-        told.add(outcome(2, Verdict::Refused(Refusal::System("EPERM".into()))));
-        assert_eq!(knobs(&told), [cpus]);
-        let newest = &told.of("a").unwrap()[0];
+        let knobs = |explained: &Explanations| explained.knobs("a").copied().collect::<Vec<_>>();
+        explained.add(knob("a", 1, cpus));
+        assert_eq!(knobs(&explained), []);
+        explained.add(outcome(1, Verdict::Pending(Nanos(9))));
+        assert_eq!(knobs(&explained), []);
+        explained.add(outcome(1, Verdict::Applied(Nanos(9))));
+        assert_eq!(knobs(&explained), [cpus]);
+        explained.add(knob("a", 2, Knob::Cpus(CpuSet::EMPTY)));
+        explained.add(outcome(2, Verdict::Refused(Refusal::System("EPERM".into()))));
+        assert_eq!(knobs(&explained), [cpus]);
+        let newest = &explained.of("a").unwrap()[0];
         assert!(newest.kind == DecisionKind::Refused && newest.text.contains("EPERM"), "{newest:?}");
-        assert!(told.refusal("a").unwrap().contains("EPERM"));
-        told.add(knob("a", 3, cpus));
-        told.add(outcome(3, Verdict::Applied(Nanos(9))));
-        assert_eq!(told.refusal("a"), None);
-        told.keep_knobs(|name| name == "b");
-        assert_eq!(knobs(&told), []);
+        assert!(explained.refusal("a").unwrap().contains("EPERM"));
+        explained.add(knob("a", 3, cpus));
+        explained.add(outcome(3, Verdict::Applied(Nanos(9))));
+        assert_eq!(explained.refusal("a"), None);
+        explained.keep_knobs(|name| name == "b");
+        assert_eq!(knobs(&explained), []);
     }
 
     #[test]
     fn what_the_host_refused_is_told_as_refused_with_its_reason_and_never_as_in_force() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         let why = || Some(Verdict::Refused(Refusal::Unsupported("no rules".into())));
         let limit = What::Rule(Rule::Limit { workload: WorkloadId(0), cpus: 2 });
         for plan in 1..4 {
-            told.add(Decision { fate: why(), ..decision("a", plan, plan, limit.clone()) });
+            explained.add(Decision { fate: why(), ..decision("a", plan, plan, limit.clone()) });
         }
-        told.add(Decision { fate: why(), ..knob("b", 4, Knob::IdleOnly(true)) });
-        let [limit, idle] = ["a", "b"].map(|name| told.of(name).unwrap().remove(0));
+        explained.add(Decision { fate: why(), ..knob("b", 4, Knob::IdleOnly(true)) });
+        let [limit, idle] = ["a", "b"].map(|name| explained.of(name).unwrap().remove(0));
         assert_eq!((limit.kind, limit.times), (DecisionKind::Refused, 3));
         assert_eq!(limit.text, "at most 2 CPUs: refused: this host cannot do it: no rules");
         assert_eq!(idle.kind, DecisionKind::Refused);
-        assert_eq!(told.knobs("b").count(), 0);
-        told.add(Decision { fate: Some(Verdict::Applied(Nanos(5))), ..knob("b", 5, Knob::IdleOnly(true)) });
-        assert_eq!(told.knobs("b").count(), 1);
+        assert_eq!(explained.knobs("b").count(), 0);
+        explained.add(Decision { fate: Some(Verdict::Applied(Nanos(5))), ..knob("b", 5, Knob::IdleOnly(true)) });
+        assert_eq!(explained.knobs("b").count(), 1);
     }
 
     #[test]
     fn no_limit_is_said_in_words() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         let workload = WorkloadId(0);
         for rule in [Rule::Limit { workload, cpus: u32::MAX }, Rule::Burst { workload, cpus: u32::MAX }] {
-            told.add(decision("a", 1, 1, What::Rule(rule)));
+            explained.add(decision("a", 1, 1, What::Rule(rule)));
         }
-        let texts: Vec<String> = told.of("a").unwrap().into_iter().map(|decision| decision.text).collect();
+        let texts: Vec<String> = explained.of("a").unwrap().into_iter().map(|decision| decision.text).collect();
         assert_eq!(texts[1], "no limit on its CPUs");
         assert!(texts.iter().all(|text| !text.contains(&u32::MAX.to_string())), "{texts:?}");
     }
 
     #[test]
     fn the_guards_demotions_are_counted() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         for text in ["thread 7 ran 50 ms without a pause: demoted", "thread 7 pauses again: promoted"] {
             let what = What::Note(NoteKind::Because, text.into());
-            told.add(Decision { policy: "guard", ..decision("a", 1, 1, what) });
+            explained.add(Decision { policy: "guard", ..decision("a", 1, 1, what) });
         }
-        assert_eq!((told.demotions("a"), told.demotions("b")), (1, 0));
-        assert_eq!((told.demotions_since("a", Nanos(1)), told.demotions_since("a", Nanos(2))), (1, 0));
+        assert_eq!((explained.demotions("a"), explained.demotions("b")), (1, 0));
+        assert_eq!((explained.demotions_since("a", Nanos(1)), explained.demotions_since("a", Nanos(2))), (1, 0));
     }
 
     #[test]
     fn a_thread_knob_is_explained_and_not_taken_for_the_workload() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         let target = Target::Thread(quell_model::ThreadId { tid: 7, start: 1 });
         let setting = KnobSetting { target, knob: Knob::Class(SchedClass::NORMAL) };
-        told.add(decision("a", 1, 1, What::Knob(setting)));
-        told.add(outcome(1, Verdict::Applied(Nanos(1))));
-        assert_eq!(told.knobs("a").count(), 0);
-        assert_eq!(told.of("a").unwrap()[0].text, "thread 7: SCHED_OTHER nice 0");
+        explained.add(decision("a", 1, 1, What::Knob(setting)));
+        explained.add(outcome(1, Verdict::Applied(Nanos(1))));
+        assert_eq!(explained.knobs("a").count(), 0);
+        assert_eq!(explained.of("a").unwrap()[0].text, "thread 7: SCHED_OTHER nice 0");
     }
 
     #[test]
     fn workloads_that_come_and_go_take_no_memory_without_bound() {
-        let mut told = Explanations::default();
+        let mut explained = Explanations::default();
         for number in 0..WORKLOADS as u64 + 10 {
-            told.add(decision(&number.to_string(), number, 1, What::Note(NoteKind::Because, "x".into())));
+            explained.add(decision(&number.to_string(), number, 1, What::Note(NoteKind::Because, "x".into())));
         }
-        assert_eq!(told.of.len(), WORKLOADS);
-        assert!(told.of("0").is_none() && told.of("20").is_some());
+        assert_eq!(explained.of.len(), WORKLOADS);
+        assert!(explained.of("0").is_none() && explained.of("20").is_some());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::watch::{Decision, Tried, What};
 use crate::wire;
 
 /// The fields of a decision that is a trial.
-pub(super) fn told(decision: &Decision) -> Option<wire::Trial> {
+pub(super) fn explained(decision: &Decision) -> Option<wire::Trial> {
     let What::Trial(tried) = &decision.what else { return None };
     let victim = decision.about.as_ref().map_or_else(String::new, |workload| workload.name.clone());
     Some(fields(tried, victim))
@@ -104,15 +104,15 @@ fn unit(knob: KnobKind) -> (&'static str, f64) {
 
 /// In a sentence: what was seen, what was turned, what it showed.
 pub(super) fn text(tried: &Tried) -> String {
-    let told = fields(tried, String::new());
+    let explained = fields(tried, String::new());
     let trial = &tried.trial;
     let level = |value: Option<f64>| match value {
         None => "no limit".to_owned(),
-        Some(value) => format!("{value}{}{}", if told.unit.is_empty() { "" } else { " " }, told.unit),
+        Some(value) => format!("{value}{}{}", if explained.unit.is_empty() { "" } else { " " }, explained.unit),
     };
-    let on = told.on.as_ref().map_or(String::new(), |on| format!(" of {on}"));
-    let turned = format!("{}{on} {} → {}", told.knob, level(told.from), level(told.to));
-    let by = match &told.aggressor {
+    let on = explained.on.as_ref().map_or(String::new(), |on| format!(" of {on}"));
+    let turned = format!("{}{on} {} → {}", explained.knob, level(explained.from), level(explained.to));
+    let by = match &explained.aggressor {
         None => String::new(),
         Some(name) => format!(" from {name} ({})", known(trial.known_by)),
     };
@@ -123,14 +123,16 @@ pub(super) fn text(tried: &Tried) -> String {
         Judge::Contention => "contention",
     };
     let change = |part: f64| format!("{:+.0} %", part * 100.0);
-    let effect = told.measured_effect.map_or(String::new(), |effect| {
+    let effect = explained.measured_effect.map_or(String::new(), |effect| {
         let windows = |of: &Windows| format!("{:.3} ± {:.3} ({})", of.median, of.spread, of.count);
         format!(": {measure} {} ({} → {})", change(effect), windows(&trial.before), windows(&trial.after))
     });
-    let cost = told.best_effort_cost.filter(|cost| cost.abs() >= 0.005);
+    let cost = explained.best_effort_cost.filter(|cost| cost.abs() >= 0.005);
     let cost = cost.map_or(String::new(), |cost| format!("; best-effort work {}", change(-cost)));
     let verdict = match trial.finding {
-        Finding::Begun => return format!("tries: {seen}; {measure} should change by {}", change(told.expected_effect)),
+        Finding::Begun => {
+            return format!("tries: {seen}; {measure} should change by {}", change(explained.expected_effect));
+        }
         Finding::Helped => "helped",
         Finding::Harmed => "harmed",
         Finding::NoEffect => "no effect",
@@ -150,7 +152,7 @@ pub(super) fn text(tried: &Tried) -> String {
 fn known(by: KnownBy) -> &'static str {
     match by {
         KnownBy::Bandwidth => "it moves the most bytes",
-        KnownBy::CpuTime => "it uses the most CPU time, a guess",
+        KnownBy::CpuTime => "it uses the most CPU time (a guess)",
         KnownBy::Pausing => "others ran better while it was paused",
         KnownBy::Beside => "it is all that runs beside",
     }

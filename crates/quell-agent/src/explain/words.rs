@@ -12,7 +12,7 @@ pub(super) fn of(decision: &Decision) -> Option<(DecisionKind, String)> {
     let (kind, text) = wanted(&decision.what)?;
     Some(match &decision.fate {
         Some(Verdict::Refused(why)) => (DecisionKind::Refused, format!("{text}: refused: {why}")),
-        Some(Verdict::Vanished) => (DecisionKind::Warning, format!("{text}: the target is gone; nothing was done")),
+        Some(Verdict::Vanished) => (DecisionKind::Warning, format!("{text}: the target has ended; nothing was done")),
         None | Some(Verdict::Applied(_) | Verdict::Pending(_)) => (kind, text),
     })
 }
@@ -21,7 +21,7 @@ fn wanted(what: &What) -> Option<(DecisionKind, String)> {
     Some(match what {
         What::Note(kind, text) => {
             let kind = match kind {
-                NoteKind::Because => DecisionKind::Because,
+                NoteKind::Because => DecisionKind::Reason,
                 NoteKind::Warning => DecisionKind::Warning,
                 NoteKind::Refused => DecisionKind::Refused,
             };
@@ -31,9 +31,10 @@ fn wanted(what: &What) -> Option<(DecisionKind, String)> {
         What::Grant(GrantCommand::Grant(cpu, _)) => (DecisionKind::Grant, format!("CPU {cpu} granted")),
         What::Grant(GrantCommand::Revoke(cpu)) => (DecisionKind::Grant, format!("CPU {cpu} revoked")),
         What::Rule(rule) => (DecisionKind::Rule, rule_text(rule)),
-        What::Lease(LeaseRequest::Begin(lease)) if lease.only.is_some() => {
-            (DecisionKind::Solo, format!("is paused for {}, to see if others run better without it", lease.at_most))
-        }
+        What::Lease(LeaseRequest::Begin(lease)) if lease.only.is_some() => (
+            DecisionKind::Solo,
+            format!("is paused for {}, to test whether others run better without it", lease.at_most),
+        ),
         What::Lease(LeaseRequest::Begin(lease)) => {
             (DecisionKind::Solo, format!("runs alone for {} at most", lease.at_most))
         }
@@ -48,7 +49,7 @@ fn wanted(what: &What) -> Option<(DecisionKind, String)> {
             (DecisionKind::Refused, format!("{} refused: {why}", name(*part)))
         }
         What::Outcome(part, Verdict::Vanished) => {
-            (DecisionKind::Warning, format!("{}: the target is gone; nothing was done", name(*part)))
+            (DecisionKind::Warning, format!("{}: the target has ended; nothing was done", name(*part)))
         }
         What::Outcome(_, Verdict::Applied(_) | Verdict::Pending(_)) => return None,
         What::Trial(tried) => (DecisionKind::Trial, super::trial::text(tried)),
@@ -138,15 +139,15 @@ fn rule_text(rule: &Rule) -> String {
         Rule::Rank { rank, .. } => format!("place {rank} in line for a yielded CPU"),
         Rule::SiblingBan { cpu, request_start: Rule::NO_REQUEST } => format!("the siblings of CPU {cpu} run again"),
         Rule::SiblingBan { cpu, .. } => format!("the siblings of CPU {cpu} are parked until its request ends"),
-        Rule::Server { cpu, budget: Nanos::ZERO, .. } => format!("no deferrable server on CPU {cpu} any more"),
+        Rule::Server { cpu, budget: Nanos::ZERO, .. } => format!("deferrable server on CPU {cpu} removed"),
         Rule::Server { cpu, budget, period, priority, .. } => {
             format!("deferrable server on CPU {cpu}: {budget} every {period}, priority {priority}")
         }
-        Rule::Together { leader: None, .. } => "CPUs of its own again".to_owned(),
+        Rule::Together { leader: None, .. } => "exclusive CPUs again".to_owned(),
         Rule::Together { workload, leader: Some(leader) } if workload == leader => {
-            "its CPUs are shared by weight with those that join it".to_owned()
+            "its CPUs are shared by weight with the workloads that join it".to_owned()
         }
-        Rule::Together { leader: Some(leader), .. } => format!("CPUs held as one with workload {}", leader.0),
+        Rule::Together { leader: Some(leader), .. } => format!("CPUs pooled with workload {}", leader.0),
     }
 }
 

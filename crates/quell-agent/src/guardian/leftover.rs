@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rundir::{USUAL, VARIABLE};
 use crate::journal::owner::boot_id;
+use crate::journal::record::newer;
 use crate::journal::replay;
 use crate::lock;
 
@@ -31,7 +32,7 @@ impl Leftover {
             Some(count) => format!("{count} values"),
             None => "values".to_owned(),
         };
-        format!("a Quell that was killed left {values} changed ({})", self.journal.display())
+        format!("a killed Quell left {values} changed ({})", self.journal.display())
     }
 }
 
@@ -62,6 +63,11 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
         }
         let values = match fs::read(&journal) {
             Ok(bytes) => {
+                if let Some(newer) = newer(&bytes) {
+                    // A comment for a shell: it takes the program that wrote it.
+                    let fix = format!("{fix} # of Quell {}", newer.program);
+                    return (newer.boot == boot_id(proc)).then_some(Leftover { journal, values: None, fix });
+                }
                 let state = replay(&bytes);
                 let of_this_boot = state.begin.as_ref().is_none_or(|begin| begin.boot == boot_id(proc));
                 let open = state.entries().filter(|entry| !entry.is_closed()).count();

@@ -29,6 +29,8 @@
 //!   machine does not let run is spared ([`patience`]).
 //! * The guardian is killed: the worker sees its end of a pipe close ([`Worker`]). `stop` is set; if the work has not
 //!   ended half a second later, a thread of its own restores everything, and the worker exits.
+//! * Another program removes the run directory: the guardian has the journal open (`kept`), puts everything back, makes the
+//!   directory again, and starts the worker again.
 //! * Both are killed at once: the journal stays in the run directory, and `quell restore` (which the systemd unit calls
 //!   when the service has ended) or the next `quell run` restores everything.
 //!
@@ -39,6 +41,7 @@
 
 pub mod backoff;
 mod child;
+mod kept;
 mod leftover;
 pub mod patience;
 mod processes;
@@ -56,4 +59,4 @@ pub use restore::{Report, Site, put_back, put_back_journal};
 pub use rundir::{Claim, RunDir, Stale, VARIABLE as RUN_DIR_VARIABLE, commands_in};
 pub use store::Store;
 pub use supervise::{Ending, News, Options, REFUSED, START_AGAIN, supervise};
-pub use worker::Worker;
+pub use worker::{Beside, Worker};

@@ -2,7 +2,7 @@
 //!
 //! The guardian counts time by its own looks: one that comes later than it was asked for counts as [`ROUND`] at most. Where
 //! the guardian itself was stopped or got no CPU, the worker may have been as well, and has its time anew. And the time in
-//! which the worker's loop could run and had no CPU is no silence; but it is spared for [`SPARED`] times `hung_after` at
+//! which the worker's loop could run and had no CPU is no silence; but it is spared for [`SPARED`] times `watchdog_timeout` at
 //! most, because what Quell gave to real-time threads may be what starves it.
 
 use quell_model::Nanos;
@@ -11,7 +11,7 @@ use quell_model::Nanos;
 pub const ROUND: Nanos = Nanos::from_millis(200);
 /// A solo run that outlives its time by this much is overdue: the host checks whenever it wakes.
 pub const LEASE_GRACE: Nanos = Nanos::from_millis(300);
-/// Bound on the silence of a worker that gets no CPU, in `hung_after`.
+/// Bound on the silence of a worker that gets no CPU, in `watchdog_timeout`.
 pub const SPARED: u64 = 6;
 
 /// Signs of life of a worker, as of one look.
@@ -20,7 +20,7 @@ pub struct Signs {
     /// Time of its last turn or step; `None`: it has not turned yet, and is not watched.
     pub beat: Option<Nanos>,
     /// Bound on its silence.
-    pub hung_after: Nanos,
+    pub watchdog_timeout: Nanos,
     /// End of the solo run under way.
     pub lease_until: Option<Nanos>,
     /// For how long its loop could run and had no CPU, all in all; `None`: unknown, or not asked.
@@ -91,20 +91,20 @@ impl Patience {
         let waited = signs.waited.zip(self.waited_from).map_or(Nanos::ZERO, |(waited, from)| waited.since(from));
         let waited = waited.min(self.silent);
         let all = self.silent + self.late;
-        if self.beat.is_none() || all <= signs.hung_after {
+        if self.beat.is_none() || all <= signs.watchdog_timeout {
             return State::Fine;
         }
         let starved = || match self.late > Nanos::ZERO {
-            true => format!("for {waited} it got no CPU, and the guardian itself was late by {}", self.late),
+            true => format!("for {waited} it got no CPU, and the guardian itself was delayed by {}", self.late),
             false => format!("for {waited} it got no CPU"),
         };
-        if self.silent.0 > signs.hung_after.0.saturating_mul(SPARED) {
-            return State::Hung(format!("its loop has not turned for {all}; {}", starved()));
+        if self.silent.0 > signs.watchdog_timeout.0.saturating_mul(SPARED) {
+            return State::Hung(format!("its loop has made no progress for {all}; {}", starved()));
         }
-        if self.silent - waited > signs.hung_after {
-            return State::Hung(format!("its loop has not turned for {all}"));
+        if self.silent - waited > signs.watchdog_timeout {
+            return State::Hung(format!("its loop has made no progress for {all}"));
         }
-        State::Starved(format!("its loop has not turned for {all}: {}", starved()))
+        State::Starved(format!("its loop has made no progress for {all}: {}", starved()))
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
 
     fn signs(beat_ms: u64, waited_ms: u64) -> Signs {
         let waited = Some(Nanos::from_millis(waited_ms));
-        Signs { beat: Some(at(beat_ms)), hung_after: HUNG_AFTER, lease_until: None, waited }
+        Signs { beat: Some(at(beat_ms)), watchdog_timeout: HUNG_AFTER, lease_until: None, waited }
     }
 
     /// Looks each 100 ms over this span; `waited`: of each 100 ms, the ms without a CPU. The last state.
@@ -142,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_sleeps_or_spins_without_a_turn_is_hung_after_its_time() {
+    fn one_that_sleeps_or_spins_without_a_turn_is_watchdog_timeout_its_time() {
         let mut patience = Patience::default();
         assert_eq!(looks(&mut patience, 0, (0, 5_000), 0), State::Fine);
         let state = looks(&mut patience, 0, (5_100, 5_100), 0);
-        assert!(matches!(&state, State::Hung(why) if why == "its loop has not turned for 5.10 s"), "{state:?}");
+        assert!(matches!(&state, State::Hung(why) if why == "its loop has made no progress for 5.10 s"), "{state:?}");
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         // Both were stopped for a minute, as a virtual machine is; then the worker needs a while.
         let state = patience.look(&signs(200, 0), at(60_300));
         assert!(
-            matches!(&state, State::Starved(why) if why.contains("the guardian itself was late by 59.90 s")),
+            matches!(&state, State::Starved(why) if why.contains("the guardian itself was delayed by 59.90 s")),
             "{state:?}"
         );
         assert!(!is_hung(&looks(&mut patience, 200, (60_400, 64_900), 0)));
@@ -201,7 +201,7 @@ mod tests {
         assert!(matches!(&state, State::Hung(why) if why.contains("overdue")), "{state:?}");
         let mut patience = Patience::default();
         patience.look(&lease(900), at(900));
-        assert_eq!(patience.look(&lease(9_000), at(9_000)), State::Fine, "the guardian itself was late");
+        assert_eq!(patience.look(&lease(9_000), at(9_000)), State::Fine, "the guardian itself was delayed");
         assert_eq!(patience.look(&signs(9_000, 0), at(9_100)), State::Fine, "and the worker ended the solo run");
     }
 }

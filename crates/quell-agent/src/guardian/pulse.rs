@@ -15,7 +15,7 @@ use crate::AgentError;
 #[repr(C)]
 struct Shared {
     beat: AtomicU64,
-    hung_after: AtomicU64,
+    watchdog_timeout: AtomicU64,
     lease_until: AtomicU64,
 }
 
@@ -51,10 +51,10 @@ impl Pulse {
         unsafe { self.shared.as_ref() }
     }
 
-    /// The loop turned; it counts as hung if neither a turn nor a step follows within `hung_after`. Before the first beat
+    /// The loop turned; it counts as hung if neither a turn nor a step follows within `watchdog_timeout`. Before the first beat
     /// a worker is not watched.
-    pub fn beat(&self, hung_after: Nanos) {
-        self.shared().hung_after.store(hung_after.0, Ordering::Relaxed);
+    pub fn beat(&self, watchdog_timeout: Nanos) {
+        self.shared().watchdog_timeout.store(watchdog_timeout.0, Ordering::Relaxed);
         self.shared().beat.store(now().0, Ordering::Relaxed);
     }
 
@@ -96,7 +96,7 @@ impl Pulse {
         let time = |of: &AtomicU64| Some(Nanos(of.load(Ordering::Relaxed))).filter(|time| *time != Nanos::ZERO);
         Signs {
             beat: time(&self.shared().beat),
-            hung_after: Nanos(self.shared().hung_after.load(Ordering::Relaxed)),
+            watchdog_timeout: Nanos(self.shared().watchdog_timeout.load(Ordering::Relaxed)),
             lease_until: time(&self.shared().lease_until),
             waited,
         }
@@ -121,8 +121,8 @@ mod tests {
         pulse.stage(Nanos::from_secs(60));
         assert!(!pulse.has_begun());
         assert_eq!(pulse.signs(None), Signs::default());
-        let (before, hung_after) = (now(), Nanos::from_secs(5));
-        pulse.beat(hung_after);
+        let (before, watchdog_timeout) = (now(), Nanos::from_secs(5));
+        pulse.beat(watchdog_timeout);
         let first = pulse.signs(None);
         assert!(pulse.has_begun() && first.beat >= Some(before));
         let a_second = Nanos::from_secs(1);
@@ -131,10 +131,13 @@ mod tests {
         pulse.lease(Some(before));
         let then = pulse.signs(Some(a_second));
         assert!(then.beat >= first.beat);
-        assert_eq!((then.hung_after, then.lease_until, then.waited), (hung_after, Some(before), Some(a_second)));
+        assert_eq!(
+            (then.watchdog_timeout, then.lease_until, then.waited),
+            (watchdog_timeout, Some(before), Some(a_second))
+        );
         pulse.lease(None);
         pulse.stage(Nanos::from_secs(60));
         let staged = pulse.signs(None);
-        assert_eq!((staged.lease_until, staged.hung_after), (None, Nanos::from_secs(60)));
+        assert_eq!((staged.lease_until, staged.watchdog_timeout), (None, Nanos::from_secs(60)));
     }
 }

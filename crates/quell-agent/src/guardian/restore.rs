@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use quell_linux::procfs::ProcFs;
@@ -17,6 +17,7 @@ use super::sweep;
 use crate::AgentError;
 use crate::journal::file::inode_of;
 use crate::journal::owner::boot_id;
+use crate::journal::record::{Newer, newer};
 use crate::journal::replay::same;
 use crate::journal::{Entry, Others, Replay, replay};
 use crate::realtime::Sentry;
@@ -35,6 +36,9 @@ const WIDE: usize = 4;
 const TRIES: u32 = 10;
 /// … with this pause between tries.
 const UNTIL_NEXT_TRY: Duration = Duration::from_millis(100);
+
+/// The remark about a journal of another boot.
+const EARLIER_BOOT: &str = "the journal is from an earlier boot, of which no setting is left";
 
 /// Outcome for the places in a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +67,7 @@ impl Report {
                 text.push_str(&format!(", {count} {what}"));
             }
         };
-        add(self.swept, "of them on threads that inherited one");
+        add(self.swept, "of them on threads that inherited a value");
         add(self.vanished, "gone meanwhile");
         add(self.left.len(), "left as they are");
         if let Some(remark) = &self.remark {
@@ -99,13 +103,27 @@ impl Default for Site {
     }
 }
 
-/// Restores what the journal in this file says, and removes the file. No file: nothing to restore. Calls `alive` repeatedly
-/// meanwhile.
+/// The journal of what is written in pods' cgroups, beside this one. Its name does not end as a journal's: it has no claim of its own.
+pub(super) fn pods_journal(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".pods");
+    name.into()
+}
+
+/// Restores what the journal in this file says, and that of pods beside it, and removes both. No file: nothing to restore. Calls
+/// `alive` repeatedly meanwhile.
 ///
 /// # Errors
-/// If the journal or the machine cannot be read at all; the journal then stays.
+/// If a journal or the machine cannot be read at all; it then stays.
 pub fn put_back_journal(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
-    let report = put_back_meanwhile(path, site, alive)?;
+    let pods = put_back_one(&pods_journal(path), site, alive);
+    let mut report = put_back_one(path, site, alive)?;
+    report.add(pods?);
+    Ok(report)
+}
+
+fn put_back_one(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+    let report = put_back_file(path, site, alive)?;
     match fs::remove_file(path) {
         Ok(()) => Ok(report),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(report),
@@ -115,11 +133,24 @@ pub fn put_back_journal(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Re
 
 /// Restores what the journal in this file says, and keeps the file: its writer may not have ended yet.
 pub(super) fn put_back_meanwhile(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
+    let mut report = put_back_file(path, site, alive)?;
+    report.add(put_back_file(&pods_journal(path), site, alive)?);
+    Ok(report)
+}
+
+fn put_back_file(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Report::default()),
         Err(source) => return Err(AgentError::Journal { path: path.to_owned(), source }),
     };
+    if let Some(newer) = newer(&bytes) {
+        if newer.boot != boot_id(&site.roots.proc) {
+            return Ok(Report { remark: Some(EARLIER_BOOT.into()), ..Report::default() });
+        }
+        let Newer { version, program, .. } = newer;
+        return Err(AgentError::NewerJournal { path: path.to_owned(), version, program });
+    }
     let state = replay(&bytes);
     let _sentry = Sentry::beside_or_ordinary();
     let mut report = if state.is_empty() { Report::default() } else { insist(&state, path, site, alive)? };
@@ -158,7 +189,7 @@ pub fn put_back(
     let mut report = Report::default();
     let boot = boot_id(&roots.proc);
     if state.begin.as_ref().is_some_and(|begin| begin.boot != boot) {
-        report.remark = Some("the journal is of an earlier boot, which nothing outlived".into());
+        report.remark = Some(EARLIER_BOOT.into());
         return Ok(report);
     }
     let failed = |error: LinuxError| AgentError::Host(error.to_string());

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::kept::is_same;
 use crate::AgentError;
 use crate::api::socket;
 use crate::lock::{self, Holder};
@@ -98,7 +99,7 @@ impl RunDir {
         if asked.is_none() && variable(VARIABLE).is_none() {
             return Ok(None);
         }
-        let fix = format!("give the directory that the agent had, with --run-dir or {VARIABLE}");
+        let fix = format!("give the agent's directory, with --run-dir or {VARIABLE}");
         Err(AgentError::RunDirectory { op: "use", path, why: "there is no such directory".into(), fix })
     }
 
@@ -137,7 +138,7 @@ impl RunDir {
         let found = fs::symlink_metadata(path).map_err(|error| failed("look at", path, error.to_string()))?;
         let own = rustix::process::geteuid().as_raw();
         if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
-            let why = "it must be a directory of this user's that nobody else can write into".to_owned();
+            let why = "it must be owned by this user, and no one else may write into it".to_owned();
             return Err(failed("use", path, why));
         }
         Ok(RunDir { path: path.to_owned() })
@@ -251,6 +252,9 @@ pub fn socket_of(directory: &Path, name: &str) -> PathBuf {
     directory.join(if name == AGENT { SOCKET.to_owned() } else { format!("{name}.sock") })
 }
 
+/// Claims of commands that manage by themselves begin with these.
+const COMMANDS: [&str; 2] = ["exec-", "protect-"];
+
 /// The sockets in a run directory of commands that manage by themselves, and answer; those of killed ones are removed if this user
 /// may do that. In the order of their names.
 #[must_use]
@@ -260,7 +264,9 @@ pub fn commands_in(directory: &Path) -> Vec<(String, PathBuf)> {
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             let name = path.file_name()?.to_str()?.strip_suffix(".sock")?.to_owned();
-            (name.starts_with("exec-") && matches!(socket::remove_dead(&path), Ok(false))).then_some((name, path))
+            (COMMANDS.iter().any(|command| name.starts_with(command))
+                && matches!(socket::remove_dead(&path), Ok(false)))
+            .then_some((name, path))
         })
         .collect();
     found.sort();
@@ -293,6 +299,25 @@ impl Claim {
     #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.directory.path.join(format!("{}.journal", self.name))
+    }
+
+    /// Is the locked file the one in the directory? Another program may have removed it.
+    pub(super) fn stands(&self) -> bool {
+        fs::metadata(self.directory.lock_of(&self.name)).is_ok_and(|found| is_same(&self.lock, &found))
+    }
+
+    /// Makes the directory again, if it is gone, and claims the name in it.
+    pub(super) fn make_again(&mut self) -> Result<(), AgentError> {
+        if self.stands() {
+            return Ok(());
+        }
+        let directory = RunDir::at(self.directory.path.clone())?;
+        match directory.try_claim(&self.name)? {
+            Stale::Ours(claim) => *self = claim,
+            Stale::Held { pid, .. } => return Err(AgentError::Running { pid, path: directory.path }),
+            Stale::Unclear { name, why } => return Err(AgentError::Unclear { lock: directory.lock_of(&name), why }),
+        }
+        Ok(())
     }
 
     /// Names this process, the worker, as a holder beside its guardian. If it cannot be written, the guardian stays the only one.
@@ -379,14 +404,14 @@ mod tests {
         use std::os::unix::net::UnixListener;
         let directory = tempfile::tempdir().unwrap();
         let run_dir = RunDir::at(directory.path().join("quell")).unwrap();
-        let claims = ["agent", "exec-1", "exec-2"].map(|name| run_dir.claim(name).unwrap());
+        let claims = ["agent", "exec-1", "protect-2"].map(|name| run_dir.claim(name).unwrap());
         let mut listeners: Vec<_> = claims.iter().map(|claim| UnixListener::bind(claim.socket()).unwrap()).collect();
         fs::write(run_dir.path().join("exec-3.sock"), "no socket").unwrap();
         let found =
             |run_dir: &RunDir| commands_in(run_dir.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(found(&run_dir), ["exec-1", "exec-2"]);
+        assert_eq!(found(&run_dir), ["exec-1", "protect-2"]);
         drop(listeners.remove(1));
-        assert_eq!(found(&run_dir), ["exec-2"]);
+        assert_eq!(found(&run_dir), ["protect-2"]);
         assert!(!claims[1].socket().exists() && run_dir.path().join("exec-3.sock").exists());
         drop(listeners.remove(1));
         claims[2].clear();
@@ -407,7 +432,7 @@ mod tests {
     fn a_directory_that_others_can_write_into_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(RunDir::at(directory.path().to_owned()).unwrap_err().to_string().contains("nobody else"));
+        assert!(RunDir::at(directory.path().to_owned()).unwrap_err().to_string().contains("no one else"));
         let error = RunDir::at("/nowhere/at/all".into()).unwrap_err().to_string();
         assert!(error.contains("--run-dir"), "{error}");
     }

@@ -42,7 +42,7 @@ impl Store {
     #[must_use]
     pub fn or_none() -> Store {
         Store::new().unwrap_or_else(|error| {
-            info!("a worker can leave nothing for the next one, which verifies Quell's scheduler anew: no sockets: {error}");
+            info!("a worker cannot hand anything to the next one, which verifies Quell's scheduler again: no sockets: {error}");
             Store(None)
         })
     }

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 use super::backoff::Backoff;
 use super::child::{file_of, handle, hurry, is_doomed, kill, reap, system, waited};
+use super::kept::Kept;
 use super::patience::{Patience, ROUND, State};
 use super::pulse::Pulse;
 use super::restore::{Report, Site, put_back_journal, put_back_meanwhile};
@@ -34,7 +35,7 @@ const PRIORITY: u8 = 98;
 const TIME_TO_STOP: Nanos = Nanos::from_secs(10);
 /// A worker whose loop has not turned for this long, one and a half times its longest sleep, may have been killed.
 const STANDS_STILL: Nanos = Nanos::from_millis(150);
-/// While a worker has not turned yet, the guardian's own watcher hears of it for this long.
+/// While a worker has not turned yet, the guardian's own watcher is informed for this long.
 const TIME_TO_BEGIN: Nanos = Nanos::from_secs(300);
 /// Exit status of a worker that asks to be restarted at once.
 pub const START_AGAIN: u8 = 75;
@@ -43,13 +44,15 @@ pub const REFUSED: u8 = 78;
 /// Exit status of a worker that panicked.
 const PANICKED: u8 = 101;
 
-/// Something that people should hear of.
+/// Something that people should know of.
 #[derive(Debug)]
 pub enum News<'a> {
     /// A journal of an earlier run was found and put back.
     Leftover(&'a Report),
     /// The worker has been killed because it hung.
     Hung(&'a str),
+    /// The worker is killed because another program removed the run directory, which is made again.
+    Removed(&'a Path),
     /// The worker is silent because the machine does not let it run, for this reason.
     Starved(&'a str),
     /// The worker died, and everything was put back.
@@ -154,8 +157,18 @@ pub fn supervise(
     run_before_others(PRIORITY)?;
     let owners = Owners::register(options.claim.directory().path(), options.claim.name());
     let (clock, backoff) = (Nanos::ZERO, Backoff::default());
-    let mut guardian =
-        Guardian { options, signals, owners, store, stopping: None, clock, backoff, killed: false, before: 0 };
+    let mut guardian = Guardian {
+        options,
+        signals,
+        kept: Kept::default(),
+        owners,
+        store,
+        stopping: None,
+        clock,
+        backoff,
+        killed: false,
+        before: 0,
+    };
     let result = guardian.run(work);
     guardian.signals.release();
     let claim = guardian.options.claim;
@@ -170,19 +183,31 @@ pub fn supervise(
 /// Restores what the journal says; the guardian's own watcher gets signs of life meanwhile.
 fn put_back(
     how: impl FnOnce(&Path, &Site, &mut dyn FnMut()) -> Result<Report, AgentError>,
+    kept: &mut Kept,
     options: &mut Options,
 ) -> Result<Report, AgentError> {
     let Options { claim, site, news, .. } = options;
-    how(&claim.journal(), site, &mut || news(News::Waiting))
+    let mut alive = || news(News::Waiting);
+    match kept.make_again(claim) {
+        None | Some((_, Ok(()))) => how(&claim.journal(), site, &mut alive),
+        Some((unnamed, Err(error))) => {
+            let mut report = put_back_meanwhile(&unnamed, site, &mut alive)?;
+            let directory = claim.directory().path().display();
+            report.remark.get_or_insert(format!("{directory} was removed and could not be made again: {error}"));
+            Ok(report)
+        }
+    }
 }
 
 struct Guardian {
     options: Options,
     signals: Signals,
+    /// The journal of the worker that lives now.
+    kept: Kept,
     owners: Option<Owners>,
     /// What a worker leaves for the next one.
     store: Arc<Store>,
-    /// Time at which the worker was told to stop, by `clock`.
+    /// Time at which the worker was asked to stop, by `clock`.
     stopping: Option<Nanos>,
     /// The guardian's time beside a worker, counted by its looks: see [`super::patience`].
     clock: Nanos,
@@ -224,6 +249,7 @@ impl Guardian {
     fn one_life(&mut self, work: &mut dyn FnMut(&Worker, Box<dyn Journal>) -> u8) -> Result<Ending, AgentError> {
         let pulse = Pulse::new()?;
         self.killed = false;
+        self.options.claim.make_again()?;
         let (child_end, own_end) = pipe_with(PipeFlags::CLOEXEC).map_err(system("make a pipe"))?;
         let _ = std::io::stdout().flush();
         // SAFETY: this process has one thread, so the child's memory is whole: no lock in it is held by another thread.
@@ -244,7 +270,8 @@ impl Guardian {
                 let _sentry = Sentry::beside_or_ordinary();
                 hurry(pid);
                 // The loop is dead: its settings are restored before its other threads have ended.
-                let put_back = put_back(put_back_journal, &mut self.options);
+                let put_back = put_back(put_back_journal, &mut self.kept, &mut self.options);
+                self.kept.forget();
                 drop(own_end);
                 let ending = reap(pid, &mut || (self.options.news)(News::Waiting))?;
                 let mut report = watched?;
@@ -295,7 +322,7 @@ impl Guardian {
     fn watch(&mut self, pid: Pid, process: &OwnedFd, pulse: &Pulse) -> Result<Report, AgentError> {
         const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let (status, times) = (file_of(pid, "status"), file_of(pid, "schedstat"));
-        let (mut told, mut early, mut was_doomed) = (Nanos::ZERO, Report::default(), false);
+        let (mut reported_at, mut early, mut was_doomed) = (Nanos::ZERO, Report::default(), false);
         let (mut patience, mut was_starved, begun) = (Patience::default(), false, now());
         let mut looked = begun;
         loop {
@@ -319,9 +346,15 @@ impl Guardian {
                 hurry(pid);
                 // Twice in a row: most die in less time than that.
                 if std::mem::replace(&mut was_doomed, true) {
-                    early.add(put_back(put_back_meanwhile, &mut self.options)?);
+                    early.add(put_back(put_back_meanwhile, &mut self.kept, &mut self.options)?);
                 }
                 continue;
+            }
+            if self.kept.is_lost(&self.options.claim) && self.options.restart {
+                kill(process, Signal::KILL);
+                if !std::mem::replace(&mut self.killed, true) {
+                    (self.options.news)(News::Removed(self.options.claim.directory().path()));
+                }
             }
             self.hand_signals_on(process);
             let waited = times.as_ref().filter(|_| !turns).and_then(waited);
@@ -337,13 +370,13 @@ impl Guardian {
                     }
                 }
                 State::Starved(why) if began_to_starve => (self.options.news)(News::Starved(why)),
-                _ if time - told < Nanos::from_secs(1) => {}
+                _ if time - reported_at < Nanos::from_secs(1) => {}
                 _ if pulse.has_begun() => {
-                    told = time;
+                    reported_at = time;
                     (self.options.news)(News::Alive);
                 }
                 _ if time - begun < TIME_TO_BEGIN => {
-                    told = time;
+                    reported_at = time;
                     (self.options.news)(News::Waiting);
                 }
                 _ => {}

@@ -149,7 +149,7 @@ impl Sweep<'_> {
     /// process whose parent lives descends from none of them.
     ///
     /// An orphan's new parent looks like its parent: process 1, the guardian (if it keeps orphans), or any other that
-    /// asked for them (`PR_SET_CHILD_SUBREAPER`: a container's or a session's supervisor). The last is told from a
+    /// asked for them (`PR_SET_CHILD_SUBREAPER`: a container's or a session's supervisor). The last is distinguished from a
     /// parent by the session, or within one session by the process group, which children inherit from their parent. In
     /// a container, a session (and a group) that began outside has number 0, and is treated like the others.
     fn families_of_orphan(&self, pid: i32) -> Vec<i32> {

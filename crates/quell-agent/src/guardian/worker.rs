@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quell_linux::Roots;
 use quell_model::Nanos;
 
 use super::pulse::Pulse;
-use super::restore::{Site, put_back_journal};
+use super::restore::{Site, pods_journal, put_back_journal};
 use super::store::Store;
 use crate::AgentError;
+use crate::journal::FileJournal;
 use crate::journal::file::Gate;
 use crate::realtime::run_before_others;
 
@@ -36,6 +38,7 @@ pub struct Worker {
     pulse: Pulse,
     journal: PathBuf,
     site: Site,
+    gate: Gate,
     store: Arc<Store>,
     again: bool,
 }
@@ -58,6 +61,7 @@ impl Worker {
             pulse,
             journal,
             site,
+            gate: gate.clone(),
             store,
             again,
         };
@@ -108,10 +112,10 @@ impl Worker {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// A sign of life to the guardian; the next one is due within `hung_after`. Work that never calls this is not
+    /// A sign of life to the guardian; the next one is due within `watchdog_timeout`. Work that never calls this is not
     /// watched for hangs.
-    pub fn beat(&self, hung_after: Nanos) {
-        self.pulse.beat(hung_after);
+    pub fn beat(&self, watchdog_timeout: Nanos) {
+        self.pulse.beat(watchdog_timeout);
     }
 
     /// Another sign of life: a step of what takes longer than a turn is done. Only for work that may not take longer because
@@ -123,6 +127,12 @@ impl Worker {
     /// As [`Worker::step`], before a stage that may take this long.
     pub fn stage(&self, at_most: Nanos) {
         self.pulse.stage(at_most);
+    }
+
+    /// A journal beside the work's own, for a thread that writes by itself; the guardian puts both back.
+    #[must_use]
+    pub fn journal_of_pods(&self) -> Beside {
+        Beside { path: pods_journal(&self.journal), roots: self.site.roots.clone(), gate: self.gate.clone() }
     }
 
     /// Did another worker of this guardian live before?
@@ -137,7 +147,7 @@ impl Worker {
         &self.store
     }
 
-    /// Tells the guardian when a solo run must be over; None: none is under way.
+    /// Notifies the guardian when a solo run must be over; None: none is under way.
     pub fn lease(&self, until: Option<Nanos>) {
         self.pulse.lease(until);
     }
@@ -155,6 +165,25 @@ impl Worker {
         {
             tracing::error!(%error, "not everything could be put back");
         }
+    }
+}
+
+/// A journal that is begun when it is needed.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    path: PathBuf,
+    roots: Roots,
+    gate: Gate,
+}
+
+impl Beside {
+    /// Begins it, empty.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn begin(&self) -> Result<FileJournal, AgentError> {
+        let failed = |source| AgentError::Journal { path: self.path.clone(), source };
+        Ok(FileJournal::create(&self.path, &self.roots).map_err(failed)?.with_gate(self.gate.clone()))
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Entry, Owners, Replay};
 #[derive(Debug, Default)]
 pub(super) struct Conflicts {
     owners: Option<Owners>,
-    /// True: not told yet.
+    /// True: not reported yet.
     known: BTreeMap<WorkloadId, (Conflict, bool)>,
 }
 

@@ -14,7 +14,7 @@ use quell_model::{ThreadId, WorkloadId};
 
 use super::conflicts::Conflicts;
 use super::owner::{boot_id, of_thread, ticks_since_boot};
-use super::record::VERSION;
+use super::record::{PROGRAM, VERSION};
 use super::{Begin, Entry, Owner, Owners, Record, Replay};
 
 /// A file below this size is never rewritten.
@@ -57,6 +57,7 @@ impl FileJournal {
             boot: boot_id(&roots.proc),
             pid: std::process::id() as i32,
             start: ticks_since_boot(),
+            program: PROGRAM.to_owned(),
         });
         let mut state = Replay::default();
         state.read(begin.clone());
@@ -77,10 +78,17 @@ impl FileJournal {
         })
     }
 
-    /// Refuses writes on threads that other Quells have, and tells those which threads this one has.
+    /// Refuses writes on threads that other Quells have, and lets those know which threads this one has.
     #[must_use]
     pub fn with_owners(mut self, owners: Option<Owners>) -> FileJournal {
         self.conflicts = Conflicts::with(owners);
+        self
+    }
+
+    /// Closed by this gate as well as another journal is.
+    #[must_use]
+    pub fn with_gate(mut self, gate: Gate) -> FileJournal {
+        self.gate = gate;
         self
     }
 
@@ -136,7 +144,7 @@ impl FileJournal {
             Record::Begin(begin).append_to(&mut text);
         }
         for entry in self.state.entries() {
-            let mut tell = |before: &Value, after: &Value| {
+            let mut announce = |before: &Value, after: &Value| {
                 let write = Write {
                     workload: entry.workload,
                     place: entry.place.clone(),
@@ -149,9 +157,9 @@ impl FileJournal {
             };
             // Its first write found the original value: an inherited one follows from `since` already.
             if entry.before_last != entry.origin {
-                tell(&entry.origin, &entry.before_last);
+                announce(&entry.origin, &entry.before_last);
             }
-            tell(&entry.before_last, &entry.last);
+            announce(&entry.before_last, &entry.last);
         }
         self.file = replace(&self.path, &text)?;
         self.size = text.len() as u64;
@@ -229,6 +237,8 @@ impl Journal for FileJournal {
                 let undone = Record::Write { n, at: ticks_since_boot(), write, owner: None, inode: None };
                 self.append(undone)
             }
+            // Closed, it no longer decides what is put back.
+            Fate::Vanished if self.gate.0.load(Ordering::SeqCst) => Ok(()),
             Fate::Vanished => self.append(Record::Vanished(n)),
         }
     }

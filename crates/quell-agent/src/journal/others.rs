@@ -65,7 +65,7 @@ impl Others {
     /// One that has this thread.
     pub fn owner(&mut self, thread: ThreadId) -> Option<Owner> {
         if let Err(error) = self.list() {
-            tracing::debug!(%error, "other Quells could not be looked at");
+            tracing::debug!(%error, "other Quell processes could not be examined");
         }
         let other = self.others.iter().find(|other| other.has(thread))?;
         let socket = other.left.is_none().then(|| other.socket());
@@ -137,19 +137,32 @@ impl Other {
         let directory = self.run_dir.display();
         match (&self.left, self.name.as_str()) {
             (Some(_), _) => {
-                format!(
-                    "a Quell that was killed left it changed; put it back with `quell restore --run-dir {directory}`"
-                )
+                format!("a killed Quell left it changed; put it back with `quell restore --run-dir {directory}`")
             }
             (None, "agent") => {
                 format!(
-                    "another agent has it: process {} with run directory {directory}; give each agent workloads of its own",
+                    "another agent manages it: process {} with run directory {directory}; give each agent workloads of its own",
                     self.pid
                 )
             }
-            (None, _) => {
-                format!("a `quell exec` or `quell protect` has it: process {} with run directory {directory}", self.pid)
-            }
+            (None, name) => match name.split_once('-') {
+                Some(("protect", pid)) => {
+                    format!(
+                        "`quell protect` manages it, with run directory {directory}; end that first: kill -INT {pid}"
+                    )
+                }
+                Some(("exec", pid)) => {
+                    format!(
+                        "`quell exec` manages it, with run directory {directory}; end its command first: kill {pid}"
+                    )
+                }
+                Some((command, pid)) => {
+                    format!(
+                        "`quell {command}` manages it, with run directory {directory}; wait for its end, or end it: kill -INT {pid}"
+                    )
+                }
+                None => format!("process {} manages it, with run directory {directory}; end that first", self.pid),
+            },
         }
     }
 }
@@ -182,5 +195,5 @@ pub(super) fn own_directory(path: &Path, mode: u32) -> io::Result<()> {
     if own && found.mode() & 0o777 & !mode == 0 {
         return Ok(());
     }
-    Err(io::Error::other(format!("{} is not a directory of this user's alone", path.display())))
+    Err(io::Error::other(format!("{} is not a directory that only this user can write to", path.display())))
 }

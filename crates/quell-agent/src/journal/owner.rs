@@ -29,7 +29,7 @@ pub fn ticks_since_boot() -> u64 {
     quell_thread::clock::since_boot().0 / 10_000_000
 }
 
-/// The number of this boot; empty where the system does not tell.
+/// The number of this boot; empty where the system does not report it.
 #[must_use]
 pub fn boot_id(proc: &Path) -> String {
     fs::read_to_string(proc.join("sys/kernel/random/boot_id")).map(|id| id.trim().to_owned()).unwrap_or_default()

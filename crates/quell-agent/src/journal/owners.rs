@@ -38,13 +38,13 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Makes this process known as a Quell. `None`, with a line in the log: there is no place for that, and other Quells do not
-    /// know of this one.
+    /// Makes this process known as a Quell. `None`, with a line in the log: there is no place for that, and other Quell processes cannot
+    /// detect this one.
     #[must_use]
     pub fn register(run_dir: &Path, claim: &str) -> Option<Owners> {
         let place = place()?;
         let registered = Owners::register_in(&place, run_dir, claim);
-        registered.inspect_err(|error| tracing::debug!(%error, "other Quells do not know of this one")).ok()
+        registered.inspect_err(|error| tracing::debug!(%error, "other Quell processes cannot detect this one")).ok()
     }
 
     fn register_in(directory: &Path, run_dir: &Path, claim: &str) -> io::Result<Owners> {
@@ -120,7 +120,7 @@ impl Owners {
             Some(by) => Err(by),
             None => {
                 if let Err(error) = ranges::lock(&self.own, byte_of(thread)) {
-                    tracing::debug!(%error, "other Quells do not know of thread {}", thread.tid);
+                    tracing::debug!(%error, "other Quell processes cannot detect thread {}", thread.tid);
                 }
                 self.threads.insert(thread);
                 Ok(())

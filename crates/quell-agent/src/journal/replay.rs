@@ -246,7 +246,7 @@ mod tests {
     }
 
     fn begin() -> Record {
-        Record::Begin(Begin { version: 1, boot: "b".into(), pid: 1, start: 2 })
+        Record::Begin(Begin { version: 1, boot: "b".into(), pid: 1, start: 2, program: String::new() })
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         let last = |now: &str| entry.touched(Some(&Value::Text(now.into()))).last;
         assert_eq!(last("1"), Value::Text("1".into()), "made before, not yet again");
         assert_eq!(last("2"), Value::Text("2".into()));
-        assert_eq!(last("9"), Value::Text("2".into()), "somebody else's value is nobody's of ours");
+        assert_eq!(last("9"), Value::Text("2".into()), "another process's value is none of ours");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl<R: Read> Record<R> {
     /// As [`Record::open`].
     pub fn read(input: R, name: &str) -> Result<Record<R>, AgentError> {
         let bad = |why: String| AgentError::Record { record: name.to_owned(), why };
-        let not_a_record = |error: io::Error| bad(format!("it is not a record of Quell ({error})"));
+        let not_a_record = |error: io::Error| bad(format!("it is not a Quell record ({error})"));
         let mut decoder = zstd::Decoder::new(input).map_err(not_a_record)?;
         decoder.window_log_max(WINDOW_LOG).map_err(not_a_record)?;
         let mut input = BufReader::new(decoder);
@@ -59,7 +59,7 @@ impl<R: Read> Record<R> {
             Ok(Some(header)) => header,
             Ok(None) => return Err(bad("it is empty".to_owned())),
             Err(Broken::Torn) => return Err(bad("it ends within its header".to_owned())),
-            Err(Broken::Odd(why)) => return Err(bad(format!("it is not a record of Quell ({why})"))),
+            Err(Broken::Odd(why)) => return Err(bad(format!("it is not a Quell record ({why})"))),
         };
         if !(1..=VERSION).contains(&header.quell_record) {
             return Err(bad(format!(

@@ -93,7 +93,7 @@ pub fn replay<R: Read>(
         With::Other { layer: at, policy } => {
             let Some(start) = header.layers.get(*at) else {
                 let count = layers.len();
-                return Err(bad(format!("it has {count} policies, and layer {at} was asked for; they count from 0")));
+                return Err(bad(format!("it has {count} policies, and layer {at} was requested; they count from 0")));
             };
             let policy = (**policy).clone();
             layers[*at] = Some((policy.clone(), layer(policy, start)));
@@ -101,7 +101,7 @@ pub fn replay<R: Read>(
         With::Recorded => {
             if let Some(at) = layers.iter().position(Option::is_none) {
                 return Err(bad(format!(
-                    "the state of policy '{}' is another version's: replay it with Quell {}, which wrote it, or with \
+                    "the state of policy '{}' is from another version: replay it with Quell {}, which wrote it, or with \
                      another policy (--policy)",
                     header.layers[at].policy.name(),
                     header.quell
@@ -149,14 +149,14 @@ pub fn replay<R: Read>(
             view.scope = scoped.scope(&pool);
             plan.begin(recorded.number);
             let own: Vec<Event>;
-            let heard: &[Event] = if other {
+            let received: &[Event] = if other {
                 own = events.iter().filter(|event| !matches!(event, Event::Outcome(_))).cloned().collect();
                 &own
             } else {
                 &events
             };
             // A policy that panicked in the run does so again; a forged state may make it panic too.
-            let step = AssertUnwindSafe(|| policy.step(&view, heard, &mut plan));
+            let step = AssertUnwindSafe(|| policy.step(&view, received, &mut plan));
             let stepped = catch_unwind(step);
             HostDomain::curb(&mut plan, &scoped.impossible);
             if stepped.is_err() {

@@ -195,16 +195,16 @@ impl Copied {
         }
     }
 
-    /// The turn; `told` is what the turns before it had.
-    fn turn(&self, told: &Told) -> Turn<'_> {
+    /// The turn; `recorded` is what the turns before it had.
+    fn turn(&self, recorded: &Recorded) -> Turn<'_> {
         let view = &self.view;
         Turn {
             lost: self.lost,
             states: self.states.as_ref().map(|states| states.iter().cloned().map(State::from).collect()),
             now: view.now,
-            controls: news(&view.controls, &told.controls),
-            topology: news(&view.topology, &told.topology),
-            allowances: news(&view.allowances, &told.allowances),
+            controls: news(&view.controls, &recorded.controls),
+            topology: news(&view.topology, &recorded.topology),
+            allowances: news(&view.allowances, &recorded.allowances),
             workloads: Cow::Borrowed(&view.workloads),
             cpus: Cow::Borrowed(&view.cpus),
             threads: Cow::Borrowed(&view.threads),
@@ -225,13 +225,13 @@ impl Copied {
 }
 
 /// What changes seldom, as of the last recorded turn.
-struct Told {
+struct Recorded {
     controls: Arc<Controls>,
     topology: Arc<Topology>,
     allowances: Arc<Vec<Allowance>>,
 }
 
-impl Told {
+impl Recorded {
     fn take(&mut self, view: &View) {
         self.controls.clone_from(&view.controls);
         self.topology.clone_from(&view.topology);
@@ -267,12 +267,12 @@ fn write_all(
     progress: &Progress,
 ) -> io::Result<()> {
     let mut flushed = Instant::now();
-    let mut told = Told { controls: Arc::default(), topology, allowances: Arc::default() };
+    let mut recorded = Recorded { controls: Arc::default(), topology, allowances: Arc::default() };
     loop {
         match take.recv_timeout(FLUSH_EVERY) {
             Ok(copied) => {
-                out.put(&copied.turn(&told))?;
-                told.take(&copied.view);
+                out.put(&copied.turn(&recorded))?;
+                recorded.take(&copied.view);
                 progress.written.fetch_add(1, Ordering::Relaxed);
                 let _ = give.try_send(copied);
             }

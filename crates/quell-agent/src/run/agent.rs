@@ -13,12 +13,13 @@ use super::extras::{Extras, Outcome, api_config};
 use super::leases::Leases;
 use super::log::{log, tell_leases};
 use super::membership::Membership;
+use super::pods::Followed;
 use super::refusals::Refusals;
 use super::vigil::Vigil;
 use super::warnings::Warnings;
 use super::{Degraded, Loading, Shadow, Switch};
 use crate::AgentError;
-use crate::api::{About, Feed, News};
+use crate::api::{About, Feed, News, ShownPods};
 use crate::config::Config;
 use crate::drive::LONGEST_WAIT;
 use crate::failures::{Failures, Next};
@@ -107,8 +108,11 @@ impl Agent {
             degraded: extras.degraded.as_ref().map(Degraded::line),
             starting: extras.loading.as_ref().map(Loading::starting),
         };
-        let observed = ObserverConfig { api, front: extras.front.clone(), record: extras.record.clone() };
+        let attribution = Some(config.attribution).filter(|it| it.enabled && !extras.once).map(|it| it.cost);
+        let (front, record) = (extras.front.clone(), extras.record.clone());
+        let observed = ObserverConfig { api, front, attribution, pods: ShownPods::default(), record };
         let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
+        let pods = Followed::start(&config, &extras, &mut host, observed.pods)?;
         let switch = Switch::kept_in(extras.switch.clone(), now());
         let departed = extras.departed.clone();
         let refused = |why: &String| wire::NotReloaded { since_ns: now().0, why: why.clone() };
@@ -116,7 +120,7 @@ impl Agent {
             not_reloaded: extras.refused.as_ref().map(refused),
             switch,
             switched_on: Vec::new(),
-            leases: Leases::beside(config.clone()),
+            leases: Leases::beside(config.clone(), pods),
             config,
             extras,
             host,
@@ -145,14 +149,17 @@ impl Agent {
         self.raise_priority(PRIORITY);
         // From here on the guardian watches: the first turn may hang as well as any other.
         if let Some(worker) = worker {
-            worker.beat(self.config.agent.hung_after);
+            worker.beat(self.config.agent.watchdog_timeout);
         }
         self.membership.configure(&self.config, &mut self.host, now());
         let mut outcome = Outcome::Stopped;
         while !stop.load(Ordering::Acquire) {
-            if worker.is_some_and(|worker| worker.reload().swap(false, Ordering::AcqRel)) && self.reload() {
-                outcome = Outcome::StartAgain;
-                break;
+            if worker.is_some_and(|worker| worker.reload().swap(false, Ordering::AcqRel)) {
+                self.cut_proving(worker, now())?;
+                if self.reload() {
+                    outcome = Outcome::StartAgain;
+                    break;
+                }
             }
             let is_loaded = self.extras.loading.as_ref().is_some_and(Loading::is_done);
             let is_due = is_loaded || self.extras.degraded.as_ref().is_some_and(|degraded| degraded.is_over(now()));
@@ -179,7 +186,7 @@ impl Agent {
             }
             if let Some(at) = self.extras.off_since.take() {
                 let ms = now().since(at).0 / 1_000_000;
-                tracing::info!("the first settings without Quell's scheduler stand {ms} ms after its end");
+                tracing::info!("the first settings without Quell's scheduler were in force {ms} ms after its end");
             }
             if self.extras.once {
                 break;
@@ -213,11 +220,11 @@ impl Agent {
         let why = error.to_string();
         let Next::Again(pause) = self.trouble.failures.another(&why, now()) else { return Err(error) };
         if self.trouble.failures.is_news() {
-            tracing::warn!("the machine could not be observed, and is tried again: {why}");
+            tracing::warn!("the machine could not be read, retrying: {why}");
             self.inform();
         }
         if let Some(worker) = worker {
-            worker.beat(self.config.agent.hung_after);
+            worker.beat(self.config.agent.watchdog_timeout);
         }
         std::thread::sleep(pause.into());
         Ok(())
@@ -259,20 +266,22 @@ impl Agent {
         }
         step();
         self.membership.count(&mut self.host, time);
+        self.follow_pods();
         self.answer_calls(worker, time)?;
         self.vigil.remark(&mut self.membership, &self.host, self.config.sets_classes(), time);
         if let Some(roster) = self.membership.news(&self.config) {
-            self.observers.tell(roster);
+            self.observers.publish(roster);
         }
         self.observers.turned(self.stack.view(), self.stack.layers());
+        self.observers.attribute(self.stack.view(), &mut self.host);
         log(&self.stack, self.extras.shadow, &self.host);
         self.trouble.refusals.look(self.stack.layers(), time);
         self.stay_above();
-        if self.realtime.sentry.as_ref().is_some_and(Sentry::heard) {
-            tracing::warn!("a turn took longer than 300 ms: the loop was an ordinary thread at times");
+        if self.realtime.sentry.as_ref().is_some_and(Sentry::beat) {
+            tracing::warn!("an iteration took longer than 300 ms: the loop lost real-time priority for a while");
         }
         if let Some(worker) = worker {
-            worker.beat(self.config.agent.hung_after);
+            worker.beat(self.config.agent.watchdog_timeout);
             tell_leases(worker, self.stack.layers(), self.config.machine.solo_runs.longest);
         }
         Ok(if self.membership.is_behind() { Wake::At(Nanos::ZERO) } else { wake })
@@ -285,13 +294,13 @@ impl Agent {
         }
     }
 
-    /// Tells the API what changed of the agent.
+    /// Reports to the API what changed of the agent.
     pub(super) fn inform(&self) {
         let refused = self.not_reloaded.iter().map(|refused| {
             let why = refused.why.replace('\n', "; ");
             format!(
-                "the configuration in the files is refused, the one before stays: {why}; correct it (`quell check`), then \
-                 reload (SIGHUP, systemctl reload quell)"
+                "the configuration on disk is refused, the previous one remains in force: {why}; fix it (`quell check`), \
+                 then reload (SIGHUP, systemctl reload quell)"
             )
         });
         self.observers.inform(&News {
@@ -300,13 +309,13 @@ impl Agent {
                 .chain(self.trouble.failures.warning())
                 .collect(),
             notices: self.warnings.notices().to_vec(),
-            off: self.switch.told(),
+            off: self.switch.reported(),
             not_reloaded: self.not_reloaded.clone(),
             stale: self.trouble.failures.stale(),
         });
     }
 
-    /// Tells every layer which of its workloads are there.
+    /// Informs every layer which of its workloads are there.
     pub(super) fn assign(&mut self) {
         let fresh = self.config.layers(&self.membership.ids(&self.config));
         for (at, layer) in fresh.into_iter().enumerate() {
@@ -351,7 +360,7 @@ impl Agent {
             return;
         }
         if priority > HIGHEST {
-            tracing::warn!("a policy gives priority {} to others: the loop cannot run before them", priority - 1);
+            tracing::warn!("a policy gives threads priority {}: the loop cannot preempt them", priority - 1);
         }
         // One at a time: each sentry resets the loop to the priority that it had at the sentry's start.
         self.realtime.sentry = None;

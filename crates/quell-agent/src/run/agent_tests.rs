@@ -180,7 +180,7 @@ fn a_limit_that_cannot_be_kept_is_a_warning_until_it_can() {
         second += 1;
     }
     let said = agent.warnings.lines()[0].clone();
-    assert!(said.starts_with("workload 'batch': limit = 0.5 is not kept: another program keeps changing"), "{said}");
+    assert!(said.starts_with("workload 'batch': limit = 0.5 is not kept: another process keeps changing"), "{said}");
     while !agent.warnings.lines().is_empty() {
         assert!(second < 10_000, "it is not tried again");
         turns(&mut agent, second..second + 1);
@@ -195,22 +195,22 @@ fn every_configured_workload_is_told_to_be_waiting_attached_or_gone() {
     tree.cgroup("batch");
     let mut agent = agent(&tree, Extras::default());
     let mut state = watched(&mut agent);
-    let mut told = |agent: &mut Agent, seconds: std::ops::Range<u64>| {
+    let mut shown = |agent: &mut Agent, seconds: std::ops::Range<u64>| {
         turns(agent, seconds);
         state.refresh();
         (state.status().configured, state.why("web"))
     };
-    let (configured, why) = told(&mut agent, 0..2);
+    let (configured, why) = shown(&mut agent, 0..2);
     let states: Vec<_> = configured.iter().map(|workload| (workload.name.as_str(), workload.state)).collect();
     assert_eq!(states, [("web", wire::State::Waiting), ("batch", wire::State::Waiting)]);
     let web = why.expect("a workload that waits is known").configured.unwrap();
-    assert_eq!((web.looks_for, web.threads), (vec!["cgroup web".to_owned()], None));
+    assert_eq!((web.selectors, web.threads), (vec!["cgroup web".to_owned()], None));
     assert!(web.why.unwrap().contains("matches nothing"));
 
     tree.cgroup("web");
     tree.process(100, 1, "work");
     tree.join("web", &[100]);
-    let (configured, _) = told(&mut agent, 2..4);
+    let (configured, _) = shown(&mut agent, 2..4);
     assert_eq!((configured[0].state, configured[0].why.as_ref()), (wire::State::Attached, None));
 
     tree.join("web", &[]);
@@ -218,8 +218,8 @@ fn every_configured_workload_is_told_to_be_waiting_attached_or_gone() {
     // The host scans for threads in its own time, not in the test's.
     let gone = (4..10_000).find_map(|second| {
         std::thread::sleep(std::time::Duration::from_millis(1));
-        let (configured, _) = told(&mut agent, second..second + 1);
-        (configured[0].state == wire::State::Gone).then(|| (Nanos::from_secs(second), configured[0].since_ns))
+        let (configured, _) = shown(&mut agent, second..second + 1);
+        (configured[0].state == wire::State::Exited).then(|| (Nanos::from_secs(second), configured[0].since_ns))
     });
     let (seen, since) = gone.expect("it is gone");
     assert_eq!(Nanos(since), seen, "since the look that found nothing");
@@ -241,9 +241,9 @@ fn rules_that_the_host_has_not_are_explained_as_refused() {
     state.refresh();
     let decisions = state.why("web").unwrap().decisions;
     let refused = |text: &str| {
-        let told = decisions.iter().find(|decision| decision.text.starts_with(text));
-        told.is_some_and(|told| {
-            told.kind == wire::DecisionKind::Refused && told.text.contains("no rules in the kernel")
+        let shown = decisions.iter().find(|decision| decision.text.starts_with(text));
+        shown.is_some_and(|shown| {
+            shown.kind == wire::DecisionKind::Refused && shown.text.contains("no rules in the kernel")
         })
     };
     assert!(
@@ -264,8 +264,11 @@ fn a_workloads_own_cpus_are_not_exclusive_where_no_partition_keeps_others_out() 
     let of = |name: &str| status.workloads.iter().find(|workload| workload.name == name).unwrap();
     assert_eq!(of("web").cpus_exclusive, Some(false), "{:?}", of("web"));
     assert_eq!(of("batch").cpus_exclusive, None, "it has what is left");
-    let told = state.why("web").unwrap().decisions;
-    assert!(told.iter().any(|note| note.text.ends_with("are its own, but unmanaged work may run there")), "{told:#?}");
+    let shown = state.why("web").unwrap().decisions;
+    assert!(
+        shown.iter().any(|note| note.text.ends_with("are its own, but unmanaged work may run there")),
+        "{shown:#?}"
+    );
 }
 
 #[test]
@@ -309,14 +312,14 @@ fn a_refused_reload_is_told_until_it_is_repaired() {
     limited(&tree, "limit = \"much\"");
     assert!(!agent.reload());
     state.refresh();
-    let told = state.status().agent;
-    assert!(told.not_reloaded.unwrap().why.contains("quell.toml:"), "{:?}", told.warnings);
-    assert!(told.warnings[0].contains("is refused, the one before stays"), "{:?}", told.warnings);
+    let shown = state.status().agent;
+    assert!(shown.not_reloaded.unwrap().why.contains("quell.toml:"), "{:?}", shown.warnings);
+    assert!(shown.warnings[0].contains("is refused, the previous one remains in force"), "{:?}", shown.warnings);
     limited(&tree, "limit = 0.5");
     assert!(!agent.reload());
     state.refresh();
-    let told = state.status().agent;
-    assert_eq!((told.not_reloaded, told.warnings), (None, vec![]));
+    let shown = state.status().agent;
+    assert_eq!((shown.not_reloaded, shown.warnings), (None, vec![]));
 }
 
 #[test]

@@ -44,13 +44,14 @@ impl Alone {
         let about =
             About { mode: mode.to_owned(), host: capabilities.host, limits, news: News::default(), ..About::default() };
         let api = Some(ApiConfig { socket: socket.to_owned(), ..ApiConfig::default() });
-        let config = ObserverConfig { api, front: None, record: None };
+        let config = ObserverConfig { api, ..ObserverConfig::default() };
         let (mut observers, feed) = Observers::start(&config, about, stack)?;
-        observers.tell(vec![Entry {
+        observers.publish(vec![Entry {
             workload: workload.clone(),
             standing: Standing::Attached,
             since: now,
             leased_by: None,
+            latency: None,
             why: None,
             left: Vec::new(),
             overridden: None,
@@ -80,7 +81,9 @@ impl Answers {
             // The caller may have gone.
             match call {
                 Call::Verify(answer) => _ = answer.send(verified(host, std::slice::from_ref(&self.workload))),
-                Call::Switch { answer, .. } => _ = answer.send(Err(no_agent())),
+                Call::Switch { answer, .. } | Call::Prove { answer, .. } | Call::Turn(_, _, answer) => {
+                    _ = answer.send(Err(no_agent()));
+                }
                 Call::Lease { answer, .. } | Call::Resize(_, answer) => _ = answer.send(Err(no_agent())),
                 Call::LeaseEnded(_) => {}
             }
@@ -89,6 +92,6 @@ impl Answers {
 }
 
 fn no_agent() -> Problem {
-    let error = "this is a command that manages one workload, and no agent".to_owned();
+    let error = "this command manages one workload and is not an agent".to_owned();
     Problem { error, fix: "end the command (Ctrl-C) to have everything put back".to_owned() }
 }

@@ -31,7 +31,7 @@ impl Degraded {
     pub fn line(&self) -> String {
         let then = match self.again_at {
             Some(_) => format!("it is loaded again after {} minutes", PAUSE.0 / 60_000_000_000),
-            None => "it stays off until the configuration is read again (systemctl reload quell, or SIGHUP)".to_owned(),
+            None => "it stays off until the configuration is reloaded (systemctl reload quell, or SIGHUP)".to_owned(),
         };
         format!("Quell's scheduler is off, CPUs are lent by affinity: {}; {then}", self.why)
     }
@@ -130,7 +130,7 @@ impl Ends {
         let Some(file) = &self.file else { return };
         let text = serde_json::to_vec(self).expect("numbers and text");
         if let Err(error) = fs::write(file, text) {
-            tracing::warn!("{}: {error}; an agent that starts again would load the scheduler at once", file.display());
+            tracing::warn!("{}: {error}; a restarted agent would load the scheduler immediately", file.display());
         }
     }
 }

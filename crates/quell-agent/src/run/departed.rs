@@ -63,7 +63,7 @@ impl Departed {
             false => fs::write(&new, text).and_then(|()| fs::rename(&new, file)),
         };
         if let Err(error) = written {
-            tracing::debug!(%error, "the next worker does not know which workloads all processes left");
+            tracing::debug!(%error, "the next worker does not know which workloads all processes have left");
         }
         self.stands = Some(now);
     }

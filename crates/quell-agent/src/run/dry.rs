@@ -82,7 +82,7 @@ impl<W: io::Write + Send> Journal for PrintedJournal<W> {
             Fate::Applied => Ok(()),
             Fate::Vanished => writeln!(self.out, "             it is gone"),
             Fate::Refused => writeln!(self.out, "             it would be refused"),
-            Fate::TakenBack => writeln!(self.out, "             it would be taken back"),
+            Fate::TakenBack => writeln!(self.out, "             it would be undone"),
         }
     }
 }

@@ -8,6 +8,7 @@ use quell_model::Nanos;
 use super::{Degraded, Loading};
 use crate::api::{ApiConfig, Front};
 use crate::config::Config;
+use crate::guardian::Beside;
 
 /// Further options of a run.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,8 @@ pub struct Extras {
     pub refused: Option<String>,
     /// Quell's scheduler is being loaded, and the agent stands in until that is done.
     pub loading: Option<Loading>,
+    /// The journal of what is written in pods' cgroups; None: nothing is written there.
+    pub pods: Option<Beside>,
     /// An API that answers already, in place of a new one.
     pub front: Option<Front>,
 }
@@ -94,6 +97,7 @@ pub fn api_config(config: &Config, extras: &Extras) -> Option<ApiConfig> {
         socket: socket.clone(),
         group: config.api.group.clone(),
         metrics: config.metrics.listen,
+        metrics_token: config.metrics.token.clone(),
         metrics_socket: config.metrics.socket.clone(),
         sources: config.sources().cloned().collect(),
     })

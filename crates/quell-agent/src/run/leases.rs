@@ -6,6 +6,8 @@ use quell_model::{CpuCount, Event, Host as _, Part, Policy as _, Target, Verdict
 
 use super::agent::Agent;
 use super::check::check_in;
+use super::pods::Followed;
+use super::proving::Proving;
 use crate::api::control::Answer;
 use crate::config::whole::whole_machine;
 use crate::config::{self, AllMatch, Config, Leased, Problems};
@@ -25,7 +27,11 @@ pub(super) struct Leases {
     pub(super) base: Config,
     /// By number.
     held: BTreeMap<u64, Leased>,
+    /// The node's pods.
+    pub(super) pods: Followed,
     waiting: Vec<Waiting>,
+    /// The experiment that runs: a lease of the whole agent, or of one workload's policy.
+    pub(super) proving: Option<Proving>,
 }
 
 /// A caller that gets its answer when the first settings are in force.
@@ -37,16 +43,32 @@ struct Waiting {
 }
 
 impl Leases {
-    /// None yet.
-    pub fn beside(base: Config) -> Leases {
-        Leases { base, held: BTreeMap::new(), waiting: Vec::new() }
+    /// None yet, beside these pods.
+    pub fn beside(base: Config, pods: Followed) -> Leases {
+        Leases { base, held: BTreeMap::new(), pods, waiting: Vec::new(), proving: None }
     }
 
-    /// This configuration with all leased workloads.
+    /// This configuration with all leased workloads, and the node's pods.
     ///
     /// # Errors
     /// The first that does not fit it, with the fix.
     pub fn over(&self, base: &Config) -> Result<Config, String> {
+        Ok(self.without_pods(base)?.with_pods(self.pods.there()))
+    }
+
+    /// The same with one more.
+    ///
+    /// # Errors
+    /// Why it does not fit, with the fix.
+    fn with(&self, leased: &Leased) -> Result<Config, String> {
+        Ok(self.without_pods(&self.base)?.with_leased(leased)?.with_pods(self.pods.there()))
+    }
+
+    /// As `over`, without pods.
+    ///
+    /// # Errors
+    /// The first that does not fit it, with the fix.
+    pub fn without_pods(&self, base: &Config) -> Result<Config, String> {
         self.held.values().try_fold(base.clone(), |config, leased| {
             config.with_leased(leased).map_err(|why| format!("{}: {why}; or end the lease", leased.place()))
         })
@@ -80,24 +102,24 @@ impl Agent {
     fn take_in(&mut self, protect: &Protect, by: &str, number: u64) -> Result<(), Problem> {
         if self.only_looks() {
             return refused(
-                "this agent only observes (--dry-run, --shadow) and sets nothing; ask one that `quell run` started",
+                "this agent only observes (--dry-run, --shadow) and sets nothing; use one that runs without these options",
             );
         }
-        if let Some(off) = self.switch.told() {
+        if let Some(off) = self.switch.reported() {
             return refused(format!("the agent is switched off by {}; run `quell on` first", off.by.join(", ")));
         }
         if self.leases.held.len() >= MOST {
-            return refused(format!("{MOST} workloads are leased already; write some into the configuration"));
+            return refused(format!("{MOST} workloads are already leased; write some into the configuration"));
         }
         self.look_at(protect)?;
         let leased = Leased::new(protect, by).map_err(|why| refusal(&why))?;
-        let config = self.config.with_leased(&leased).map_err(|why| refusal(&why))?;
+        let config = self.leases.with(&leased).map_err(|why| refusal(&why))?;
         self.fits(&config, &leased)?;
         let (topology, capabilities) = (self.host.topology(), self.host.capabilities());
         let (problems, _) = check_in(self.host.roots(), &config, Problems::default(), &topology, &capabilities)
             .map_err(|error| refusal(&error.to_string()))?;
         no_error(&problems, &leased)?;
-        self.leases.held.insert(number, leased);
+        self.leases.held.insert(number, leased.joined(&config));
         self.adopt(config).inspect_err(|_| _ = self.leases.held.remove(&number))
     }
 
@@ -111,10 +133,10 @@ impl Agent {
         for (pid, start) in named.chain(selected) {
             let found = self.host.process(pid).filter(|found| start.is_none_or(|start| found.start == start));
             let Some(found) = found else {
-                return refused(format!("process {pid} has ended; look for the target again"));
+                return refused(format!("process {pid} has ended; resolve the target again"));
             };
             if let Some(owner) = self.host.workload_of(Target::Thread(found)) {
-                return refused(format!("process {pid} is in workload '{owner}' already; see `quell why {owner}`"));
+                return refused(format!("process {pid} is already in workload '{owner}'; see `quell why {owner}`"));
             }
         }
         Ok(())
@@ -127,7 +149,7 @@ impl Agent {
         let (asked, there) = (leased.workload.cpus, CpuCount::whole(pool.len() as u32));
         if asked > there {
             return refused(format!(
-                "{asked} CPUs are more than Quell manages here ({pool}); ask for less than {there}"
+                "{asked} CPUs are more than Quell manages here ({pool}); request fewer than {there}"
             ));
         }
         match whole_machine(config, all).first().filter(|_| whole_machine(&self.leases.base, all).is_empty()) {
@@ -142,9 +164,7 @@ impl Agent {
         let found = self.leases.held.iter().find(|(_, leased)| leased.workload.name == *name);
         let Some((&number, leased)) = found else {
             return match self.config.workload(name) {
-                Some(_) => {
-                    refused(format!("workload '{name}' stands in the configuration; change it there, and reload"))
-                }
+                Some(_) => refused(format!("workload '{name}' is in the configuration; change it there, and reload")),
                 None => refused(format!("there is no workload '{name}'; see `quell status`")),
             };
         };
@@ -183,6 +203,17 @@ impl Agent {
         }
     }
 
+    /// Takes the node's pods in that came, and out those that went.
+    pub(super) fn follow_pods(&mut self) {
+        if !self.leases.pods.has_news() {
+            return;
+        }
+        let adopted = self.leases.over(&self.leases.base).map_err(|why| refusal(&why));
+        if let Err(Problem { error, fix }) = adopted.and_then(|config| self.adopt(config)) {
+            tracing::error!("the node's pods cannot be taken in: {error}; {fix}");
+        }
+    }
+
     /// Works with this configuration from now on, whose first layers are those of the files: workloads come and go, and the layers
     /// that leased ones brought. The others are not disturbed.
     pub(super) fn adopt(&mut self, mut config: Config) -> Result<(), Problem> {
@@ -198,7 +229,9 @@ impl Agent {
             let policy = layer.policy.describe().name;
             if self.stack.push(layer).is_err() {
                 (0..came).for_each(|_| self.drop_layer(self.stack.layers().len() - 1));
-                return refused(format!("policy '{policy}' would set what another one sets; ask for another policy"));
+                return refused(format!(
+                    "policy '{policy}' would set what another policy sets; request another policy"
+                ));
             }
             self.observers.layer_came();
         }
@@ -243,7 +276,7 @@ impl Agent {
                      `quell status`"
                 ),
                 Some((None, why)) => format!("workload '{name}': {}", why.unwrap_or("it cannot be managed")),
-                None => format!("workload '{name}' could not be looked at in time; try again"),
+                None => format!("workload '{name}' could not be scanned in time; try again"),
             };
             self.end_lease(waiting.lease);
             let _ = waiting.answer.send(refused(line));

@@ -6,6 +6,7 @@ use quell_linux::HostOptions;
 use quell_linux::sched::ThreadCalls;
 use quell_linux::testkit::FakeTree;
 use quell_model::{Nanos, SchedClass, Topology};
+use quell_policy::AnyPolicy;
 use tokio::sync::oneshot::{Receiver, channel};
 
 use super::*;
@@ -132,15 +133,15 @@ fn what_cannot_be_leased_is_refused_in_a_line_and_changes_nothing() {
     scene.lease(1, &protect("db", 300)).unwrap();
     let gone = Process { pid: 400, start: 1 };
     for (asked, parts) in [
-        (protect("db", 400), &["'db' is already there", "another name"][..]),
-        (protect("other", 300), &["process 300 is in workload 'db' already", "quell why db"]),
-        (protect("other", 100), &["process 100 is in workload 'web' already"]),
+        (protect("db", 400), &["'db' is already defined", "another name"][..]),
+        (protect("other", 300), &["process 300 is already in workload 'db'", "quell why db"]),
+        (protect("other", 100), &["process 100 is already in workload 'web'"]),
         (protect("other", 999), &["process 999 has ended"]),
         (Protect { processes: vec![gone], ..protect("other", 400) }, &["process 400 has ended"]),
-        (Protect { cpus: 5.0, ..protect("other", 400) }, &["5 CPUs are more", "(0-3)", "less than 4"]),
+        (Protect { cpus: 5.0, ..protect("other", 400) }, &["5 CPUs are more", "(0-3)", "fewer than 4"]),
         (Protect { cpus: 3.5, ..protect("other", 400) }, &["guarantee"]),
         (Protect { selectors: vec![Match::Cgroup("nowhere".into())], ..protect("other", 1) }, &["nowhere"]),
-        (Protect { policy: "caladan".into(), ..protect("other", 400) }, &["'caladan' hands out CPUs"]),
+        (Protect { policy: "caladan".into(), ..protect("other", 400) }, &["'caladan' grants CPUs"]),
     ] {
         let before = (scene.agent.config.clone(), scene.layers());
         let error = scene.lease(2, &asked).unwrap_err();
@@ -163,6 +164,27 @@ fn a_caller_that_is_gone_before_its_answer_leaves_nothing() {
     scene.agent.end_lease(1);
     scene.turns(3);
     assert_eq!((scene.class(300), scene.layers()), (own, vec!["rkube"]));
+}
+
+#[test]
+fn parameters_of_a_lease_remain_while_another_one_is_in_its_layer() {
+    let mut scene = Scene::new();
+    let parameters: serde_json::Map<_, _> = serde_json::from_str(r#"{"run_budget": "20ms"}"#).unwrap();
+    let with = |name, pid| Protect { parameters: parameters.clone(), ..protect(name, pid) };
+    scene.lease(1, &with("db", 300)).unwrap();
+    scene.lease(2, &protect("cache", 400)).unwrap();
+    scene.agent.end_lease(1);
+    scene.turns(2);
+    let AnyPolicy::Guard(runs) = &scene.agent.stack.layers()[1].policy else { panic!("the second layer is guard's") };
+    assert_eq!(runs.run_budget(), Nanos::from_millis(20));
+    let configured = &scene.agent.config.policies[1].policy;
+    let with_parameters = AnyPolicy::build("guard", serde_json::Value::from(parameters.clone())).unwrap();
+    assert_eq!(*configured, with_parameters, "the configuration says what runs");
+    // One with the same parameters may join, and go again.
+    scene.lease(3, &with("db", 300)).unwrap();
+    scene.agent.end_lease(3);
+    scene.turns(2);
+    assert_eq!((scene.class(400), scene.layers()), (FIFO, vec!["rkube", "guard"]));
 }
 
 #[test]

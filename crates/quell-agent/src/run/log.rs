@@ -31,7 +31,7 @@ pub(super) fn log(stack: &Stack, shadow: bool, host: &LinuxHost) {
     }
 }
 
-/// Tells the guardian which solo runs must be over when: with several at once, the one that began last.
+/// Notifies the guardian which solo runs must be over when: with several at once, the one that began last.
 pub(super) fn tell_leases(worker: &Worker, layers: &[Layer], longest: Nanos) {
     for layer in layers.iter().filter(|layer| layer.stepped()) {
         if layer.events.iter().any(|event| matches!(event, Event::SoloEnded(_, why) if *why != SoloEnd::Passed)) {

@@ -17,7 +17,7 @@ use crate::wire::Remark;
 /// Interval of looking for workloads that do not exist yet.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 
-/// And no more often than that it takes one in so many of a CPU's time: an ordinary user can start thousands of processes.
+/// And no more often than that it takes one in this many of a CPU's time: an ordinary user can start thousands of processes.
 const LOOKS_SHARE: u64 = 50;
 
 /// A look goes on to no further workload once it took this long: those that are attached have their settings first, and the next
@@ -91,7 +91,7 @@ impl Membership {
         self.members.get(name).is_some_and(|member| member.id.is_none() && member.paused_until > now)
     }
 
-    /// Where a workload stands, and the last reason for its not being attached; None: it has not been looked at yet.
+    /// Where a workload stands, and the last reason for its not being attached; None: it has not been scanned yet.
     #[must_use]
     pub fn standing(&self, name: &str) -> Option<(Option<WorkloadId>, Option<&str>)> {
         let member = self.members.get(name)?;
@@ -107,11 +107,13 @@ impl Membership {
         let abandoned = self.members.iter().filter(|(_, member)| member.standing == Standing::Left);
         let kept = |member: &Member| Abandoned { since: member.since, left: member.left.clone() };
         self.departed.keep(abandoned.map(|(name, member)| (name.clone(), kept(member))).collect());
-        let members = config.workloads.iter().filter_map(|configured| {
-            Some((self.members.get(&configured.workload.name)?, configured.leased_by.clone()))
-        });
-        let entry = |(member, leased_by): (&Member, Option<String>)| Entry {
-            leased_by,
+        let members = config
+            .workloads
+            .iter()
+            .filter_map(|configured| Some((self.members.get(&configured.workload.name)?, configured)));
+        let entry = |(member, configured): (&Member, &crate::config::Member)| Entry {
+            leased_by: configured.leased_by.clone(),
+            latency: configured.latency.clone(),
             workload: member.workload.clone(),
             standing: member.standing,
             since: member.since,
@@ -131,14 +133,14 @@ impl Membership {
         let gone: Vec<String> = self.members.keys().filter(|name| config.workload(name).is_none()).cloned().collect();
         for name in gone {
             let Some(member) = self.members.remove(&name) else { continue };
-            tracing::info!(workload = %name, "is not in the configuration any more");
+            tracing::info!(workload = %name, "is no longer in the configuration");
             changed.0 |= detach(member.id, &name, host);
         }
         for workload in config.workloads.iter().map(|member| &member.workload) {
             match self.members.get_mut(&workload.name) {
                 Some(member) if member.workload == *workload => {}
                 Some(member) => {
-                    tracing::info!(workload = %workload.name, "has a new description");
+                    tracing::info!(workload = %workload.name, "its definition has changed");
                     changed.0 |= member.describe(workload, host, now);
                 }
                 None => {
@@ -185,7 +187,7 @@ impl Membership {
                     changed.0 |= detach(member.id.take(), name, host);
                 }
                 Some(id) if host.has_other_cgroups(id) => {
-                    tracing::info!(workload = %name, "its selectors match other cgroups now");
+                    tracing::info!(workload = %name, "its selectors now match other cgroups");
                     if let Err(error) = host.update(id, member.workload.clone()) {
                         tracing::warn!(workload = %name, "cannot follow them: {error}");
                     }
@@ -246,11 +248,11 @@ impl Membership {
                 (Some(now), Some(before)) => now.since = before.since,
                 (Some(now), None) => tracing::warn!(
                     workload = %name,
-                    "overridden by another program ({} of {} threads): {}; {LEFT_SO}",
+                    "overridden by another process ({} of {} threads): {}; {LEFT_SO}",
                     now.threads, now.of, now.lines().join(", ")
                 ),
                 (None, Some(before)) if member.id.is_some() => {
-                    tracing::info!(workload = %name, "what was overridden for {} stands again", now - before.since);
+                    tracing::info!(workload = %name, "what was overridden for {} is in force again", now - before.since);
                 }
                 (None, _) => {}
             }
@@ -269,7 +271,7 @@ impl Membership {
     pub fn troubles(&self) -> Vec<String> {
         let is_troubled = |member: &&Member| matches!(member.standing, Standing::LeftAlone | Standing::Refused);
         let line = |member: &Member| {
-            let why = member.said.as_deref().unwrap_or("it is left alone");
+            let why = member.said.as_deref().unwrap_or("it is backed off");
             format!("{}: nothing is set: {why}", member.workload.name)
         };
         self.members.values().filter(is_troubled).map(line).collect()
@@ -311,16 +313,16 @@ impl Membership {
         self.look_at = Nanos::ZERO;
         match self.rivals.overwrote(path, now) {
             Verdict::SetAgain => {
-                tracing::info!(workload = %name, file = %foreign::path(path), found, "somebody else changed it: setting it again");
+                tracing::info!(workload = %name, file = %foreign::path(path), found, "changed by another process: setting it again");
             }
             Verdict::GiveWay(until) => {
                 member.paused_until = until;
                 member.said =
-                    Some(format!("another program keeps changing {}; {}", foreign::path(path), rivals::fix(path)));
+                    Some(format!("another process keeps changing {}; {}", foreign::path(path), rivals::fix(path)));
                 self.news |= member.stands(Standing::LeftAlone, now);
                 tracing::warn!(
                     workload = %name, file = %foreign::path(path), found,
-                    "another program keeps changing it: Quell leaves this workload alone for {}; {}",
+                    "another process keeps changing it: Quell backs off from this workload for {}; {}",
                     until - now, rivals::fix(path)
                 );
             }
@@ -371,8 +373,8 @@ impl Member {
         }
         let name = &self.workload.name;
         match standing {
-            Standing::Gone => tracing::info!(workload = %name, "gone: all its processes ended"),
-            Standing::Left => tracing::info!(workload = %name, "all its processes left it, and run on"),
+            Standing::Gone => tracing::info!(workload = %name, "exited: all its processes have ended"),
+            Standing::Left => tracing::info!(workload = %name, "all its processes have left it and still run"),
             _ => {}
         }
         (self.standing, self.since) = (standing, now);
@@ -409,7 +411,7 @@ impl Member {
         let now: Vec<Departure> = self.earlier.iter().chain(own).cloned().collect();
         for departure in now.iter().filter(|now| !self.left.iter().any(|known| known.why == now.why)) {
             let Departure { pid, why, .. } = departure;
-            tracing::info!(workload = %self.workload.name, pid, "a process left it and runs on: {why}");
+            tracing::info!(workload = %self.workload.name, pid, "a process left it and still runs: {why}");
         }
         self.left = now;
         true
@@ -434,7 +436,7 @@ impl Member {
                 if self.said.as_ref() != Some(&text) {
                     match (absent, self.standing) {
                         (true, Standing::Gone) => {}
-                        (true, _) => tracing::info!("waiting for it: {text}"),
+                        (true, _) => tracing::info!("waiting: {text}"),
                         (false, _) => tracing::warn!(workload = %name, "cannot attach it: {text}"),
                     }
                     self.said = Some(text);

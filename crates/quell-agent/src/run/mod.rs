@@ -4,7 +4,7 @@
 //! [`membership`] attaches the configured workloads as
 //! they start and end; [`vigil`] detects other programs that set the same values, [`overridden`] sums up what they changed
 //! (pure), and [`rivals`] decides when Quell backs off (pure); [`shadow`] and [`dry`] are the two modes that change nothing. [`privileges`] drops the privileges
-//! that are not needed; [`alone`] is the API of a command without an agent; `control` carries out what it is asked to do, `leases` what was asked for while its caller is connected, and [`switch`] is whether it is off;
+//! that are not needed; [`alone`] is the API of a command without an agent; `control` carries out what it is asked to do, `leases` what was asked for while its caller is connected, `pods` takes a node's pods in, and [`switch`] is whether it is off;
 //! [`degraded`] is what follows when Quell's scheduler ended (pure).
 
 pub mod agent;
@@ -19,7 +19,9 @@ mod leases;
 mod log;
 pub mod membership;
 pub mod overridden;
+mod pods;
 pub mod privileges;
+mod proving;
 mod refusals;
 mod reload;
 pub mod remarks;

@@ -4,6 +4,7 @@
 use caps::{CapSet, Capability, CapsHashSet};
 use quell_linux::{Privilege, privileges};
 use quell_model::{Policy, Selector, SignalSet};
+use quell_pods::Mode;
 
 use crate::config::Config;
 
@@ -25,6 +26,9 @@ const SCHEDULING: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMO
 /// A further one where a selector names the file that a process executes: that of another user's process is secret.
 const SEEING_FILES: Capability = Capability::CAP_SYS_PTRACE;
 
+/// A further one to make partitions of pods: the kernel asks for it below the root's children.
+const PARTITIONS: Capability = Capability::CAP_SYS_ADMIN;
+
 /// Capabilities for an agent with this configuration.
 #[must_use]
 pub fn needed(config: &Config) -> CapsHashSet {
@@ -33,7 +37,10 @@ pub fn needed(config: &Config) -> CapsHashSet {
     let names_file = |selector: &Selector| matches!(selector, Selector::Command(line) if line.exe.is_some());
     let mut selectors = config.workloads.iter().flat_map(|member| &member.workload.selectors);
     let seeing = selectors.any(names_file).then_some(SEEING_FILES);
-    NEEDED.into_iter().chain(needed_for(signals)).chain(scheduling).chain(seeing).collect()
+    let tracing = [Capability::CAP_BPF, Capability::CAP_PERFMON].into_iter().filter(|_| config.attribution.enabled);
+    let partitions = config.kubernetes.as_ref().filter(|pods| pods.mode == Mode::Enforce).map(|_| PARTITIONS);
+    let scheduling = scheduling.chain(partitions);
+    NEEDED.into_iter().chain(needed_for(signals)).chain(tracing).chain(scheduling).chain(seeing).collect()
 }
 
 /// Further ones to measure these signals.

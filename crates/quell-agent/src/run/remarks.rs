@@ -37,11 +37,11 @@ pub fn no_real_time_budget() -> Remark {
 pub fn not_idle_only(within: Within) -> Remark {
     let text = match within {
         Within::Session => {
-            "SCHED_IDLE counts within its session; with other sessions it competes as an equal: start it with setsid, or \
+            "SCHED_IDLE applies within its session only; against other sessions it competes at full weight: start it with setsid, or \
              sysctl kernel.sched_autogroup_enabled=0"
         }
         Within::Cgroup => {
-            "SCHED_IDLE counts within its cgroup; with other cgroups it competes as an equal: select it by that cgroup or unit"
+            "SCHED_IDLE applies within its cgroup only; against other cgroups it competes at full weight: select it by that cgroup or unit"
         }
     };
     Remark { about: RemarkKind::NotIdleOnly, text: text.to_owned() }

@@ -78,13 +78,13 @@ pub fn fix(path: &Path) -> String {
         "cpu.idle" => "CPUWeight=idle, that is CPUWeight",
         "cpu.max" => "CPUQuota",
         "cpuset.cpus" => "AllowedCPUs",
-        _ => return "find out who writes it (auditctl -w FILE -p w), and let one of the two decide".into(),
+        _ => return "find the process that writes it (auditctl -w FILE -p w), and disable one of the two".into(),
     };
     match unit {
-        Some(unit) => format!(
-            "systemd owns {unit}: take {property}= out of the unit, or the workload out of Quell's configuration"
-        ),
-        None => "find out who writes it (auditctl -w FILE -p w), and let one of the two decide".into(),
+        Some(unit) => {
+            format!("systemd owns {unit}: remove {property}= from the unit, or the workload from Quell's configuration")
+        }
+        None => "find the process that writes it (auditctl -w FILE -p w), and disable one of the two".into(),
     }
 }
 

@@ -77,7 +77,7 @@ mod tests {
         stack.turn(&mut Shadow::of(&mut host)).unwrap();
         assert!(!stack.layers()[0].plan.knobs.is_empty(), "it decided");
         stack.turn(&mut Shadow::of(&mut host)).unwrap();
-        assert!(stack.layers()[0].plan.knobs.is_empty(), "and was told that it was done");
+        assert!(stack.layers()[0].plan.knobs.is_empty(), "and was informed that it was done");
         assert_eq!(std::fs::read_to_string(group.join("cpu.idle")).unwrap().trim(), "0");
         assert!(host.touched().is_empty());
     }

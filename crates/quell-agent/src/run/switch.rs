@@ -60,7 +60,7 @@ impl Switch {
         let new = file.with_extension("new");
         fs::write(&new, text)
             .and_then(|()| fs::rename(&new, file))
-            .map_err(|error| format!("{}: {error}; an agent that starts again would be on", file.display()))
+            .map_err(|error| format!("{}: {error}; a restarted agent would be on", file.display()))
     }
 
     /// On again, but for leases.
@@ -89,7 +89,7 @@ impl Switch {
 
     /// For people; None: it is on.
     #[must_use]
-    pub fn told(&self) -> Option<wire::Off> {
+    pub fn reported(&self) -> Option<wire::Off> {
         let reasons = || self.off.iter().chain(self.leases.values());
         let since = reasons().map(|reason| reason.since).min()?;
         Some(wire::Off {
@@ -110,16 +110,16 @@ mod tests {
     fn it_is_off_until_it_is_switched_on_and_the_last_lease_is_over() {
         let mut switch = Switch::default();
         switch.lease(1, "root (process 7)", NOW);
-        assert!(switch.told().unwrap().leased);
+        assert!(switch.reported().unwrap().leased);
         switch.off("root (process 8)", NOW + NOW).unwrap();
         switch.off("root (process 9)", NOW + NOW).unwrap();
-        let told = switch.told().unwrap();
-        assert_eq!((told.since_ns, told.leased), (NOW.0, false));
-        assert_eq!(told.by, ["root (process 8)", "root (process 7)"]);
+        let reported = switch.reported().unwrap();
+        assert_eq!((reported.since_ns, reported.leased), (NOW.0, false));
+        assert_eq!(reported.by, ["root (process 8)", "root (process 7)"]);
         switch.on();
         assert!(switch.is_off(), "the lease lasts");
         switch.end_lease(1);
-        assert!(!switch.is_off() && switch.told().is_none());
+        assert!(!switch.is_off() && switch.reported().is_none());
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let file = Some(directory.path().join("switched-off.json"));
         Switch::kept_in(file.clone(), NOW).off("root (process 8)", NOW).unwrap();
         let next = Switch::kept_in(file.clone(), Nanos::from_secs(1));
-        assert_eq!(next.told().unwrap().since_ns, 1_000_000_000, "the clock of another boot");
+        assert_eq!(next.reported().unwrap().since_ns, 1_000_000_000, "the clock of another boot");
         next.forget();
         assert!(!Switch::kept_in(file, NOW).is_off());
     }

@@ -12,7 +12,7 @@ use crate::journal::replay::same;
 
 /// Interval of the checks.
 pub const EVERY: Nanos = Nanos::from_secs(5);
-/// Interval of telling facts that the host knows already.
+/// Interval of reporting facts that the host knows already.
 const REMARKS_EVERY: Nanos = Nanos::from_secs(1);
 /// Bound on the number of values changed by other programs that are remembered as reported.
 const MOST_NAMED: usize = 10_000;
@@ -26,7 +26,7 @@ pub struct Vigil {
 }
 
 impl Vigil {
-    /// At its interval: tells what is so of the workloads beside their state. `real_time`: a policy makes threads real-time.
+    /// At its interval: reports what is so of the workloads beside their state. `real_time`: a policy makes threads real-time.
     pub fn remark(&mut self, membership: &mut Membership, host: &LinuxHost, real_time: bool, now: Nanos) {
         if now < self.remarks_at {
             return;
@@ -66,7 +66,7 @@ impl Vigil {
         for touched in host.touched_of_the_machine() {
             let Ok(Some(found)) = host.standing(&touched.place) else { continue };
             if !same(&found, &touched.last) && self.named.insert(touched.place.clone()) {
-                tracing::warn!(place = %touched.place, %found, "another program changed it; Quell leaves it so");
+                tracing::warn!(place = %touched.place, %found, "changed by another process; Quell leaves it unchanged");
             }
         }
         if self.named.len() > MOST_NAMED {

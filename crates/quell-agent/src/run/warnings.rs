@@ -69,7 +69,7 @@ pub(super) fn unreadable(count: usize) -> Option<String> {
         1 => "1 cgroup".to_owned(),
         count => format!("{count} cgroups"),
     };
-    Some(format!("{cgroups} cannot be looked into and may hide what a selector names; as root every one can"))
+    Some(format!("{cgroups} cannot be read and may hide what a selector names; root can read all"))
 }
 
 fn notices(config: &Config) -> Vec<String> {
@@ -89,7 +89,7 @@ fn lines(
         let at = config.workloads.iter().position(|member| member.workload.name == workload.name);
         match at.and_then(|at| ids[at]) {
             None if membership.gives_way(&workload.name, now) => Some(
-                "another program keeps changing what Quell sets there, so that Quell leaves it alone for a while; set \
+                "another process keeps changing what Quell sets there, so Quell backs off for a while; set \
                  CPUQuota= in its unit"
                     .to_owned(),
             ),

@@ -34,7 +34,7 @@ pub struct Trials {
     /// Windows were missing, or the load moved.
     pub unclear: u64,
     /// The host refused a step, or another phase began.
-    pub broken_off: u64,
+    pub aborted: u64,
 }
 
 impl Trials {
@@ -45,7 +45,7 @@ impl Trials {
             Finding::Harmed => &mut self.harmed,
             Finding::NoEffect => &mut self.no_effect,
             Finding::Unclear => &mut self.unclear,
-            Finding::Refused | Finding::Overtaken => &mut self.broken_off,
+            Finding::Refused | Finding::Overtaken => &mut self.aborted,
         };
         *count += 1;
     }
@@ -77,7 +77,7 @@ pub struct Exhausted {
 
 impl Exhausted {
     /// Takes in an event; by slot.
-    pub(super) fn hear(all: &mut Vec<Exhausted>, event: &Event) {
+    pub(super) fn note(all: &mut Vec<Exhausted>, event: &Event) {
         let (Event::BudgetExhausted(id, ..) | Event::Attached(id)) = event else { return };
         if all.len() <= id.index() {
             all.resize(id.index() + 1, Exhausted::default());

@@ -23,9 +23,16 @@ pub use roster::{Differing, Entry, LEFT_SO, Overridden, Roster, Setting, Standin
 
 /// Signals for people, besides those that the policies need; see [`quell_model::Stack::also_measure`]. Queueing delays
 /// are not among them: where no policy needs them, they would cost a program at every wake-up.
-pub const SIGNALS: SignalSet =
-    SignalSet::of(&[Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::Latency, Signal::Holder])
-        .union(SignalSet::of(&Signal::DECISIONS));
+pub const SIGNALS: SignalSet = SignalSet::of(&[
+    Signal::RunTime,
+    Signal::RunDelay,
+    Signal::ThreadCount,
+    Signal::Latency,
+    Signal::Holder,
+    Signal::WaitedForOthers,
+    Signal::AttributionCost,
+])
+.union(SignalSet::of(&Signal::DECISIONS));
 
 /// A snapshot is published at most this often, of turns that measured the signals for people.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
@@ -61,12 +68,12 @@ pub struct Watched {
 pub fn watch(view: &View, layers: &[Layer]) -> (Watch, Watched) {
     let (counts, answered) = (vec![Counts::default(); layers.len()], vec![0; layers.len()]);
     let (input, glances) = triple_buffer::triple_buffer(&Glance::new(view, layers));
-    let (told, rosters) = triple_buffer::triple_buffer(&Roster::new());
+    let (published, rosters) = triple_buffer::triple_buffer(&Roster::new());
     let (sender, decisions) = sync_channel(QUEUE);
     let lost = Arc::new(AtomicU64::new(0));
     let watch = Watch {
         glances: input,
-        rosters: told,
+        rosters: published,
         decisions: sender,
         lost: Arc::clone(&lost),
         counts,
@@ -84,7 +91,7 @@ impl Witness for Watch {
         let mut population_changed = false;
         // Every layer gets all events.
         if let Some(layer) = layers.iter().find(|layer| layer.stepped()) {
-            layer.events.iter().for_each(|event| Exhausted::hear(&mut self.exhausted, event));
+            layer.events.iter().for_each(|event| Exhausted::note(&mut self.exhausted, event));
         }
         let known = self.counts.iter_mut().zip(&mut self.answered);
         for (layer, (counts, answered)) in layers.iter().zip(known).filter(|(layer, _)| layer.stepped()) {
@@ -121,7 +128,7 @@ impl Watch {
     }
 
     /// Hands over where the workloads of the configuration stand. To be called when that changes.
-    pub fn tell(&mut self, roster: Roster) {
+    pub fn publish(&mut self, roster: Roster) {
         self.rosters.write(roster);
     }
 }
@@ -186,14 +193,14 @@ mod tests {
     #[test]
     fn used_up_budgets_are_counted_by_workload_with_the_longest_overrun() {
         let mut all = Vec::new();
-        let hear = |all: &mut Vec<Exhausted>, id, overrun| {
-            Exhausted::hear(all, &Event::BudgetExhausted(WorkloadId(id), CpuId(0), Nanos(overrun)));
+        let note = |all: &mut Vec<Exhausted>, id, overrun| {
+            Exhausted::note(all, &Event::BudgetExhausted(WorkloadId(id), CpuId(0), Nanos(overrun)));
         };
-        hear(&mut all, 1, 5);
-        hear(&mut all, 1, 3);
-        hear(&mut all, 0, 0);
+        note(&mut all, 1, 5);
+        note(&mut all, 1, 3);
+        note(&mut all, 0, 0);
         assert_eq!(all[1], Exhausted { times: 2, longest_overrun: Nanos(5) });
-        Exhausted::hear(&mut all, &Event::Attached(WorkloadId(1)));
+        Exhausted::note(&mut all, &Event::Attached(WorkloadId(1)));
         assert_eq!((all[0].times, all[1]), (1, Exhausted::default()), "another workload in the slot");
     }
 

@@ -2,6 +2,7 @@
 
 use quell_linux::Departure;
 use quell_model::{Nanos, Workload};
+use quell_scrape::Source;
 
 use crate::wire::Remark;
 
@@ -33,6 +34,8 @@ pub struct Entry {
     pub since: Nanos,
     /// The caller that leased it; None: it stands in the configuration.
     pub leased_by: Option<String>,
+    /// Where its latency is read; None: it is posted, or not known.
+    pub latency: Option<Source>,
     /// Last reason for its not being attached.
     pub why: Option<String>,
     /// The latest processes that left it and run on.
@@ -44,7 +47,7 @@ pub struct Entry {
 }
 
 /// What becomes of values of threads that another program changed.
-pub const LEFT_SO: &str = "Quell leaves classes so until its policy sets them again, and CPU sets until threads or CPUs come or go; `quell off` and then \
+pub const LEFT_SO: &str = "Quell leaves classes unchanged until its policy sets them again, and CPU sets until threads or CPUs come or go; `quell off` and then \
      `quell on` sets all again";
 
 /// A setting of a workload.

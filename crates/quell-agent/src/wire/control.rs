@@ -4,9 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lease::{Protect, Resize};
+use super::prove::{Prove, Turn};
 
-/// The latest version of [`Control`]; an agent refuses a newer one. Version 2 has leased workloads.
-pub const CONTROL_VERSION: u32 = 2;
+/// The latest version of [`Control`]; an agent refuses a newer one. Version 2 has leased workloads, version 3
+/// experiments.
+pub const CONTROL_VERSION: u32 = 3;
 
 /// A request to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +27,7 @@ impl Control {
         let version = match command {
             Command::Off | Command::On | Command::OffWhileConnected => 1,
             Command::ProtectWhileConnected(_) | Command::Resize(_) => 2,
+            Command::ProveWhileConnected(_) | Command::Turn(_) => 3,
         };
         Control { version, command }
     }
@@ -46,13 +49,18 @@ pub enum Command {
     ProtectWhileConnected(Protect),
     /// Another number of CPUs for a leased workload. The answer is a [`Protected`](super::Protected).
     Resize(Resize),
+    /// A lease: an experiment of this caller's, one at a time. It also ends when the configuration is read again, and when
+    /// the agent is switched off. The body goes on as that of `off-while-connected`.
+    ProveWhileConnected(Prove),
+    /// The next turn of the caller's experiment. The answer comes when its first plans are in force.
+    Turn(Turn),
 }
 
 impl Command {
     /// Does it last as long as its connection?
     #[must_use]
     pub fn is_lease(&self) -> bool {
-        matches!(self, Command::OffWhileConnected | Command::ProtectWhileConnected(_))
+        matches!(self, Command::OffWhileConnected | Command::ProtectWhileConnected(_) | Command::ProveWhileConnected(_))
     }
 }
 

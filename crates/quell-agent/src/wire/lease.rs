@@ -43,8 +43,10 @@ pub enum Match {
     Unit(String),
     /// A cgroup's path below the root, with all below it.
     Cgroup(String),
-    /// The id of a container, or its beginning.
+    /// The id of a container, or its beginning, or its name.
     Container(String),
+    /// The label of containers, as KEY=VALUE or KEY.
+    Label(String),
     /// The uid of a pod.
     Pod(String),
     /// A process and its descendants.

@@ -1,16 +1,24 @@
 //! Version 1 of what the API says: plain data with units in the names. Fields are added, never changed.
 
 mod control;
+mod latency_page;
 mod lease;
 mod measured;
+mod pods;
+mod prove;
 mod standing;
 mod trial;
+mod waited;
 
 pub use control::{CONTROL_VERSION, Command, Control, Controlled, Off, Verified};
+pub use latency_page::LatencyPage;
 pub use lease::{Match, Process, Protect, Protected, Resize};
 pub use measured::{Measured, Measurements, Of, OfMachine, OfWorkload, Quality};
+pub use pods::{Kubernetes, Pod, PodContainer};
+pub use prove::{Choice, Prove, Turn};
 pub use standing::{NotReloaded, Overridden, Remark, RemarkKind, Stale};
 pub use trial::{FoundBy, Judge, KnownBy, Resource, Then, Trial, TrialCounts, TrialVerdict, Windows};
+pub use waited::{Attribution, AttributionState, Known, Waited, WaitedFor, WaitedLately};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +41,9 @@ pub struct Status {
     pub configured: Vec<Configured>,
     /// The CPUs in ascending order.
     pub cpus: Vec<Cpu>,
+    /// The node's pods; null: the configuration has no `[kubernetes]`.
+    #[serde(default)]
+    pub kubernetes: Option<Kubernetes>,
     /// What is measured of the machine.
     #[serde(flatten)]
     pub measured: Measurements<OfMachine>,
@@ -84,6 +95,9 @@ pub struct Agent {
     /// What the agent still does before it works as configured, and for how long so far.
     #[serde(default)]
     pub starting: Option<String>,
+    /// How it finds out what workloads wait for; null: it does not.
+    #[serde(default)]
+    pub attribution: Option<Attribution>,
     /// CPU time that its process used, in seconds.
     pub cpu_seconds: f64,
     /// Its resident memory, in bytes.
@@ -157,12 +171,12 @@ pub enum State {
     /// It is managed.
     Attached,
     /// It was there, and all its processes ended; it is managed again when one comes back.
-    Gone,
+    Exited,
     /// It was there; its processes run on, and are not the workload's any more: with another user, command line, program or
     /// cgroup. What was set on them has been put back.
-    Left,
-    /// Somebody else keeps changing what Quell sets on it: Quell leaves it alone for a while.
-    LeftAlone,
+    Departed,
+    /// Another process keeps changing what Quell sets on it: Quell backs off for a while.
+    BackedOff,
     /// It is there, and the host would not attach it.
     Refused,
 }
@@ -174,9 +188,9 @@ impl State {
         match self {
             State::Waiting => "waiting",
             State::Attached => "attached",
-            State::Gone => "gone",
-            State::Left => "left",
-            State::LeftAlone => "left alone",
+            State::Exited => "exited",
+            State::Departed => "departed",
+            State::BackedOff => "backed off",
             State::Refused => "refused",
         }
     }
@@ -197,16 +211,19 @@ pub struct Configured {
     pub since_ns: u64,
     /// Its threads; null while it is not attached.
     pub threads: Option<u32>,
-    /// What its selectors look for, in words.
-    pub looks_for: Vec<String>,
+    /// Its selectors, in words.
+    pub selectors: Vec<String>,
     /// The caller that leased it, as `root (process 4711)`: it ends with that. Null: it stands in the configuration.
     #[serde(default)]
     pub leased_by: Option<String>,
+    /// Its own histogram, from which its latency is read; null: that is posted, or not known.
+    #[serde(default)]
+    pub latency: Option<LatencyPage>,
     /// Why it is not attached, with the fix; null while it is.
     pub why: Option<String>,
     /// The latest processes that left it and run on: why, and the line of the configuration that keeps them.
     #[serde(default)]
-    pub left: Vec<String>,
+    pub departed: Vec<String>,
     /// What another program changed of Quell's settings; null: all stand.
     #[serde(default)]
     pub overridden: Option<Overridden>,
@@ -225,13 +242,13 @@ impl Configured {
             policies: Vec::new(),
             cpus_requested: self.cpus_requested,
             cpus_limit: None,
-            cpus_got: None,
+            cpus_used: None,
             cpus_granted: None,
             cpus_granted_count: None,
             threads: None,
             threads_waiting: None,
             slo: None,
-            slo_kept: None,
+            slo_met: None,
             slo_ratio: None,
             demotions: 0,
             demotions_last_minute: 0,
@@ -239,6 +256,7 @@ impl Configured {
             budgets_exhausted: 0,
             longest_overrun_ns: 0,
             cpus_exclusive: None,
+            waited: None,
             measured: Measurements::default(),
             knobs: Vec::new(),
         }
@@ -256,10 +274,10 @@ pub struct Workload {
     pub policies: Vec<String>,
     /// CPUs requested.
     pub cpus_requested: f64,
-    /// At most so many CPUs; null: as many as there are.
+    /// At most this many CPUs; null: no limit.
     pub cpus_limit: Option<f64>,
     /// CPUs that it got, as CPU time per time over the last second or so.
-    pub cpus_got: Option<Measured>,
+    pub cpus_used: Option<Measured>,
     /// CPUs that are granted to it or that its threads are kept on, as the kernel writes lists; null: any.
     pub cpus_granted: Option<String>,
     /// How many CPUs those are; null: any.
@@ -270,8 +288,8 @@ pub struct Workload {
     pub threads_waiting: Option<Measured>,
     /// The latency to keep.
     pub slo: Option<Slo>,
-    /// Is it kept? Null while the latency is not known.
-    pub slo_kept: Option<bool>,
+    /// Is it met? Null while the latency is not known.
+    pub slo_met: Option<bool>,
     /// The latency as a multiple of the latency to keep; above 1 the SLO is missed.
     #[serde(default)]
     pub slo_ratio: Option<f64>,
@@ -294,6 +312,9 @@ pub struct Workload {
     /// or is best-effort.
     #[serde(default)]
     pub cpus_exclusive: Option<bool>,
+    /// What it waited for while it could run; null: not measured.
+    #[serde(default)]
+    pub waited: Option<Waited>,
     /// What is measured of it and, summed, of its threads.
     #[serde(flatten)]
     pub measured: Measurements<OfWorkload>,
@@ -311,8 +332,8 @@ pub enum CpuState {
     Idle,
     /// A sibling ban parks it.
     Banned,
-    /// A thread of a higher scheduling class has it: a real-time one.
-    Away,
+    /// A thread of a higher scheduling class, a real-time one, runs there.
+    RealTime,
     /// It is offline.
     Offline,
     /// The kernel keeps it free of what does not ask for it (`isolcpus=`, `nohz_full=`, an isolated partition), and no workload has it.
@@ -331,7 +352,7 @@ pub struct Cpu {
     /// What it does.
     pub state: CpuState,
     /// The workload that runs there or has it.
-    pub runs: Option<String>,
+    pub workload: Option<String>,
 }
 
 /// What a decision is.
@@ -339,7 +360,7 @@ pub struct Cpu {
 #[serde(rename_all = "kebab-case")]
 pub enum DecisionKind {
     /// Why something was decided.
-    Because,
+    Reason,
     /// Something that the user should fix.
     Warning,
     /// Something that was asked for and is not done.
@@ -375,22 +396,22 @@ pub struct Decision {
     pub kind: DecisionKind,
     /// In words.
     pub text: String,
-    /// What was seen of the workload at that moment.
-    pub seen: Seen,
+    /// What was measured of the workload at that moment.
+    pub observed: Observed,
     /// The trial, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
 }
 
-/// What was seen of a workload.
+/// What was measured of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Seen {
+pub struct Observed {
     /// How long the oldest waiting item had waited, in nanoseconds.
     pub queueing_delay_ns: Option<u64>,
     /// The SLO's quantile of latency, in nanoseconds.
     pub latency_ns: Option<u64>,
     /// CPUs that it got since the decision before, as CPU time per time.
-    pub cpus_got: Option<f64>,
+    pub cpus_used: Option<f64>,
     /// Threads that were runnable without running since the decision before, on average.
     pub threads_waiting: Option<f64>,
     /// Number of threads.

@@ -159,5 +159,5 @@ pub struct TrialCounts {
     /// Windows were missing, or the load moved.
     pub unclear: u64,
     /// The host refused a step, or another phase began.
-    pub broken_off: u64,
+    pub aborted: u64,
 }

@@ -12,7 +12,7 @@ use super::hardware;
 
 pub fn run(directory: &str, path: &str) -> u8 {
     let config = config::read(Path::new(path)).expect("a good configuration");
-    let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("nobody else");
+    let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("no other agent");
     let mut options = Options::new(claim);
     let hardware = hardware::site();
     options.site = hardware.clone().unwrap_or_default();
@@ -21,7 +21,7 @@ pub fn run(directory: &str, path: &str) -> u8 {
         News::Hung(why) => {
             println!("hung: {why}");
             if !workers_die() {
-                println!("{TOLD_TOO_EARLY}");
+                println!("{REPORTED_TOO_EARLY}");
             }
         }
         _ => {}
@@ -50,8 +50,8 @@ pub fn run(directory: &str, path: &str) -> u8 {
     }
 }
 
-/// What the agent says if it tells of a hung worker before that was killed.
-pub const TOLD_TOO_EARLY: &str = "told before it was killed";
+/// What the agent says if it reports a hung worker before that was killed.
+pub const REPORTED_TOO_EARLY: &str = "reported before it was killed";
 
 /// Do all children of this process die, or are they about to, while it does nothing? It waits for that.
 fn workers_die() -> bool {

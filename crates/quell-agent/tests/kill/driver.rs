@@ -10,7 +10,7 @@ use quell_linux::sched::{Kernel, ThreadCalls};
 use quell_model::CpuSet;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::agent::TOLD_TOO_EARLY;
+use super::agent::REPORTED_TOO_EARLY;
 use super::hardware::{Hardware, PAUSED};
 use super::late::Sleeper;
 use super::threads::{is_settled, victims, wrong};
@@ -198,10 +198,10 @@ fn one_round(numbers: &mut Numbers, stage: &Stage<'_>, kill: Kill, wait: Duratio
     let &Stage { directory, config, token, hardware, .. } = stage;
     let run = directory.join("run");
     let own = std::env::current_exe().expect("this program has a path");
-    let told = hardware.map(Hardware::environment);
+    let environment = hardware.map(Hardware::environment);
     let mut agent = Command::new(&own)
         .args(["agent".as_ref(), run.as_os_str(), config.as_os_str()])
-        .envs(told)
+        .envs(environment)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -265,7 +265,7 @@ fn one_round(numbers: &mut Numbers, stage: &Stage<'_>, kill: Kill, wait: Duratio
     // A guardian that was killed just when it had killed a worker that hung: then both are dead.
     if kill == Kill::Both || worker.is_none() || (kill == Kill::Guardian && said.contains("hung:")) {
         let began = Instant::now();
-        let restore = || Command::new(&own).arg("restore").arg(&run).envs(told).output().expect("start restore");
+        let restore = || Command::new(&own).arg("restore").arg(&run).envs(environment).output().expect("start restore");
         let mut done = restore();
         // A worker that was just being born still lives, and puts back what it did by itself.
         while done.status.code() == Some(5) && began.elapsed() < PATIENCE {
@@ -277,8 +277,8 @@ fn one_round(numbers: &mut Numbers, stage: &Stage<'_>, kill: Kill, wait: Duratio
     }
     let lateness = sleeper.late();
     let mut wrong = stage.wrong();
-    if said.contains(TOLD_TOO_EARLY) {
-        wrong.push(TOLD_TOO_EARLY.to_owned());
+    if said.contains(REPORTED_TOO_EARLY) {
+        wrong.push(REPORTED_TOO_EARLY.to_owned());
     }
     let threads = victims(token).len();
     if let Some(mut victim) = late.take() {
@@ -307,7 +307,7 @@ fn configuration(token: &str) -> String {
     format!(
         r#"
 [agent]
-hung_after = "1s"
+watchdog_timeout = "1s"
 [[policy]]
 name = "rkube"
 [[policy]]
@@ -333,7 +333,7 @@ fn start(kind: &str, token: &str, more: &[&str]) -> Victim {
     Victim { child: command.spawn().expect("start a victim") }
 }
 
-/// A victim whose pinned and nice threads have done so: what a thread sets itself under Quell cannot always be told
+/// A victim whose pinned and nice threads have done so: what a thread sets itself under Quell cannot always be distinguished
 /// from what it inherited.
 fn start_and_settle(kind: &str, token: &str) -> Victim {
     let victim = start(kind, token, &[]);

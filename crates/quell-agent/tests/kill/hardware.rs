@@ -41,7 +41,7 @@ impl Hardware {
         Hardware(tree)
     }
 
-    /// What tells an agent of it.
+    /// What describes it to an agent.
     pub fn environment(&self) -> (&'static str, &Path) {
         (TREE, self.0.path())
     }
@@ -74,7 +74,7 @@ impl Hardware {
     }
 }
 
-/// The machine that this process was told of; None: it was told of none.
+/// The machine that this process was given; None: none.
 pub fn site() -> Option<Site> {
     let tree = tree()?;
     let roots = Roots { sys: tree.join("sys"), ..Roots::default() };
@@ -127,7 +127,7 @@ impl ThreadCalls for Calls {
     }
 }
 
-/// Turns the knobs of the configuration's workloads until it is told to stop.
+/// Turns the knobs of the configuration's workloads until it is asked to stop.
 pub fn turn(worker: &Worker, journal: Box<dyn Journal>, config: &Config, site: &Site) -> u8 {
     let leases = LeaseLimits { duty_per_mille: 500, ..LeaseLimits::default() };
     let options = HostOptions { cache: true, gpu: true, leases, threads_only: true, ..HostOptions::default() };

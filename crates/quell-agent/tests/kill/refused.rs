@@ -51,7 +51,7 @@ pub fn run() {
 pub fn supervise(what: &str, directory: &str) -> u8 {
     let victim = std::env::var("QUELL_VICTIM").ok().and_then(|pid| pid.parse().ok()).expect("a victim");
     let flag = Path::new(directory).join("refused");
-    let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("nobody else");
+    let claim = RunDir::at(directory.into()).and_then(|directory| directory.claim("agent")).expect("no other agent");
     let mut options = Options::new(claim);
     if what == "calls" {
         options.site = Site { calls: || Err(no_descriptor()), ..Site::default() };

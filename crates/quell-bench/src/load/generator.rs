@@ -120,7 +120,9 @@ impl Generator {
             };
             self.wait_until(wake)?;
             self.receive(start, monitor.live.as_ref());
+            self.note_waiting(start, monitor.live.as_ref());
         }
+        monitor.live.iter().for_each(|live| live.note_waiting(0, 0));
         self.record.elapsed_ns = clock::now().0.saturating_sub(start);
         self.record.cpu_ns = clock::cpu_time().0 - cpu_before;
         self.record.due = self.next;
@@ -197,6 +199,19 @@ impl Generator {
                 }
             }
         }
+    }
+
+    fn note_waiting(&self, start: u64, live: Option<&Live>) {
+        let Some(live) = live else { return };
+        let stride = self.connections.len();
+        let (mut count, mut since) = (0, u64::MAX);
+        for (number, connection) in self.connections.iter().enumerate() {
+            if connection.open && connection.answered < connection.due {
+                count += (connection.due - connection.answered) as u64;
+                since = since.min(start + self.record.schedule.slots[number + connection.answered * stride].at_ns);
+            }
+        }
+        live.note_waiting(count, if count == 0 { 0 } else { since });
     }
 
     /// `false` when the connection is of no more use.

@@ -39,11 +39,12 @@ pub fn greet(spec: &LoadSpec) -> Result<String> {
 
 fn foreign(spec: &LoadSpec, problem: String, answer: &[u8]) -> Error {
     let asked = spec.protocol;
+    let address = spec.target.to_string();
     let fix = match Protocol::of_answer(answer) {
-        Some(other) if other != asked => format!("it speaks {0}: give --protocol {0}", other.name()),
+        Some(other) if other != asked => return Error::OtherProtocol { address, problem, speaks: other.name() },
         Some(Protocol::Http) => "correct the path".into(),
         _ if answer.starts_with(b"-NOAUTH") => "load one without a password".into(),
         _ => format!("check that it is a server that speaks {}", asked.words()),
     };
-    Error::Protocol { address: spec.target.to_string(), problem, fix }
+    Error::Protocol { address, problem, fix }
 }

@@ -8,6 +8,8 @@ use quell_agent::api::{Client, SOCKET};
 use quell_agent::guardian::{Leftover, RUN_DIR_VARIABLE, RunDir, commands_in, leftovers};
 use quell_linux::Roots;
 
+use super::starting;
+
 /// Which agent to ask.
 #[derive(Args)]
 pub struct AgentSocket {
@@ -35,6 +37,11 @@ impl AgentSocket {
         }
         let found = self.directories().into_iter().flat_map(|directory| commands_in(&directory));
         found.filter_map(|(name, socket)| Some(Command { name, client: Client::new(&socket).ok()?, socket })).collect()
+    }
+
+    /// Commands of this user that do not answer yet, in a line; none beside a socket that is named.
+    pub fn starting(&self) -> Option<String> {
+        if self.socket.is_some() { None } else { starting::line() }
     }
 
     /// A client for it; connects when it is asked something.

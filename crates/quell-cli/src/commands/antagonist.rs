@@ -18,7 +18,7 @@ use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 
-use quell_command::{output, signals, units};
+use quell_command::{output, progress, signals, units};
 
 /// Take CPU time, memory bandwidth or cache from the neighbours, and count the work done.
 ///
@@ -115,10 +115,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.idle {
         sched::become_idle()?;
     }
-    let progress = Progress::create(arguments.progress.as_deref(), spec.threads)?;
+    let counted = Progress::create(arguments.progress.as_deref(), spec.threads)?;
     let report = thread::scope(|scope| {
-        let work = scope.spawn(|| antagonist::run(&spec, &progress, &stop));
-        show_progress(&spec, &progress, || work.is_finished());
+        let work = scope.spawn(|| antagonist::run(&spec, &counted, &stop));
+        show_progress(&spec, &counted, || work.is_finished());
         work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     if arguments.json {
@@ -129,12 +129,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_progress(spec: &AntagonistSpec, progress: &Progress, finished: impl Fn() -> bool) {
-    let bar = indicatif::ProgressBar::new(spec.duration_ns / 1_000_000)
-        .with_style(indicatif::ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("constant template"));
+fn show_progress(spec: &AntagonistSpec, counted: &Progress, finished: impl Fn() -> bool) {
+    let bar = progress::bar(spec.duration_ns / 1_000_000, "{prefix} {wide_bar} {msg}");
     bar.set_prefix(format!("{} on {} threads", spec.kind.name(), spec.threads));
     while !finished() {
-        bar.set_message(format!("{} blocks", progress.blocks()));
+        bar.set_message(format!("{} blocks", counted.blocks()));
         bar.set_position(bar.elapsed().as_millis() as u64);
         thread::sleep(Duration::from_millis(100));
     }

@@ -26,9 +26,9 @@ pub fn granted(workload: &Workload) -> String {
     }
 }
 
-/// CPUs got over CPUs requested.
+/// CPUs used over CPUs requested.
 pub fn got(workload: &Workload) -> String {
-    let got = workload.cpus_got.map_or(NOTHING.to_owned(), |got| mark(&got, format!("{:.2}", got.value)));
+    let got = workload.cpus_used.map_or(NOTHING.to_owned(), |got| mark(&got, format!("{:.2}", got.value)));
     match workload.cpus_requested {
         0.0 => got,
         asked => format!("{got}/{asked}"),
@@ -63,7 +63,7 @@ pub fn decisions(status: &Status) -> Option<String> {
 
 /// Latency over the latency to keep, with a `!` where that is missed.
 pub fn latency(workload: &Workload) -> String {
-    let missed = if workload.slo_kept == Some(false) { "! " } else { "" };
+    let missed = if workload.slo_met == Some(false) { "! " } else { "" };
     let latency = time(workload.measured.get(Signal::Latency));
     match workload.slo {
         None => latency,
@@ -71,7 +71,7 @@ pub fn latency(workload: &Workload) -> String {
     }
 }
 
-/// State of a configured workload: `attached (7 threads)`, `waiting`, `gone since 14 s`.
+/// State of a configured workload: `attached (7 threads)`, `waiting`, `exited since 14 s`.
 pub fn state(configured: &Configured, now_ns: u64) -> String {
     let since = || whole_units(now_ns.saturating_sub(configured.since_ns));
     if let (State::Attached, Some(overridden)) = (configured.state, &configured.overridden) {
@@ -85,9 +85,9 @@ pub fn state(configured: &Configured, now_ns: u64) -> String {
         State::Attached => {
             configured.threads.map_or("attached".to_owned(), |count| format!("attached ({})", threads(count)))
         }
-        State::Gone => format!("gone since {}", since()),
-        State::Left => format!("left since {}", since()),
-        State::LeftAlone => format!("left alone since {}", since()),
+        State::Exited => format!("exited since {}", since()),
+        State::Departed => format!("departed since {}", since()),
+        State::BackedOff => format!("backed off since {}", since()),
         State::Refused => "refused".to_owned(),
     }
 }
@@ -115,24 +115,21 @@ pub fn is_flapping(workload: &Workload) -> bool {
 pub fn remarks(configured: &Configured, workload: Option<&Workload>) -> Vec<String> {
     let mut lines = Vec::new();
     let name = &configured.name;
-    lines.extend(
-        configured
-            .leased_by
-            .iter()
-            .map(|by| format!("{name}: leased by {by}: everything of it is put back when that ends; no file has it")),
-    );
+    lines.extend(configured.leased_by.iter().map(|by| {
+        format!("{name}: leased by {by}: everything is put back when that ends; it is not in the configuration")
+    }));
     if let Some(overridden) = &configured.overridden {
         let differences = overridden.differences.join("; ");
-        lines.push(format!("! {name}: another program changed what Quell set: {differences}; {}", overridden.then));
+        lines.push(format!("! {name}: another process changed what Quell set: {differences}; {}", overridden.then));
     }
     let flaps = workload.filter(|workload| is_flapping(workload));
     lines.extend(flaps.map(|_| {
         format!(
-            "! {name}: its threads lose and get their class again and again: it runs long without a pause; see `quell why \
+            "! {name}: its threads are demoted again and again: they run long without blocking; see `quell why \
              {name}`, or take policy rkube with reservation = \"strict\""
         )
     }));
-    lines.extend(configured.left.iter().map(|why| format!("! {name}: left: {why}")));
+    lines.extend(configured.departed.iter().map(|why| format!("! {name}: departed: {why}")));
     lines.extend(configured.remarks.iter().map(|remark| {
         let mark = if remark.about.is_bad() { "! " } else { "" };
         format!("{mark}{name}: {}: {}", remark.about.word(), remark.text)
@@ -147,12 +144,12 @@ pub fn exceptions(agent: &Agent, now_ns: u64) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(off) = &agent.off {
         let (since, by) = (whole_units(now_ns.saturating_sub(off.since_ns)), off.by.join(", "));
-        let end = if off.leased { "it is on again when that ends" } else { "`quell on` sets everything again" };
+        let end = if off.leased { "it turns on when that ends" } else { "`quell on` sets everything again" };
         lines.push(format!("! switched off since {since} by {by}: nothing is set; {end}"));
     }
     if let Some(stale) = &agent.stale {
         let since = whole_units(now_ns.saturating_sub(stale.since_ns));
-        lines.push(format!("! the machine cannot be read since {since}: what stands here is old: {}", stale.why));
+        lines.push(format!("! the machine could not be read since {since}: these values are old: {}", stale.why));
     }
     lines
 }
@@ -172,7 +169,7 @@ fn whole_units(ns: u64) -> String {
 pub fn not_exclusive<'a>(workloads: impl IntoIterator<Item = &'a Workload>) -> Option<String> {
     let open = workloads.into_iter().filter(|workload| workload.cpus_exclusive == Some(false));
     let named: Vec<String> = open.map(|workload| format!("{} of {}", granted(workload), workload.name)).collect();
-    (!named.is_empty()).then(|| format!("CPUs {}: its own, but unmanaged work may run there", named.join(", ")))
+    (!named.is_empty()).then(|| format!("CPUs {}: exclusive, but unmanaged work may run there", named.join(", ")))
 }
 
 /// That a workload used its servers' budgets up, if it did.
@@ -186,10 +183,10 @@ pub fn over_budget(workload: &Workload) -> Option<String> {
         1 => "1 period".to_owned(),
         times => format!("{times} periods"),
     };
-    Some(format!("its budget was used up in {periods}: it asks for more than its demand says{beyond}"))
+    Some(format!("its budget was used up in {periods}: it needs more than its demand declares{beyond}"))
 }
 
-/// Marks inexact values: `~` estimated, `?` too old to act on.
+/// Marks inexact values: `~` estimated, `?` stale.
 fn mark(measured: &Measured, text: String) -> String {
     match measured.quality {
         Quality::Exact => text,
@@ -210,10 +207,11 @@ mod tests {
             state,
             since_ns: 3_000_000_000,
             threads: (state == State::Attached).then_some(7),
-            looks_for: vec!["systemd unit db.service".into()],
+            selectors: vec!["systemd unit db.service".into()],
             why: None,
             leased_by: None,
-            left: Vec::new(),
+            latency: None,
+            departed: Vec::new(),
             overridden: None,
             remarks: vec![],
         }
@@ -231,7 +229,7 @@ mod tests {
         let shown = |state| self::state(&configured(state), 17_900_000_000);
         assert_eq!(shown(State::Waiting), "waiting");
         assert_eq!(shown(State::Attached), "attached (7 threads)");
-        assert_eq!(shown(State::Gone), "gone since 14 s");
+        assert_eq!(shown(State::Exited), "exited since 14 s");
         assert_eq!(whole_units(600_000_000_000), "10 min");
     }
 }

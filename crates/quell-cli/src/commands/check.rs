@@ -11,6 +11,7 @@ use quell_agent::config::{self, AllMatch, Config, EXAMPLE, Problems, Scheduler, 
 use quell_agent::run::check;
 use quell_linux::{HostOptions, LinuxHost, Matched, Roots, Survey};
 use quell_model::{CpuCount, Host, Policy, Selector, Shape, Topology, amount};
+use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde_json::{Value, json};
 
@@ -19,10 +20,9 @@ use quell_daemon::Asked;
 
 /// Say what is wrong with a configuration, with file, line and the fix
 ///
-/// Reads the file and its drop-ins, checks every key, lets every policy decide once on this machine without writing
-/// anything, and looks what the selectors match and if the agent's socket, group and port can be had. Exit status 0 if
-/// `quell run` would start with it (or the agent that runs would take it), else 1. Rights that an ordinary user lacks are
-/// warnings: the agent may be root's.
+/// Reads the file and its drop-ins, checks every key, runs every policy once on this machine without writing anything,
+/// lists what the selectors match, and checks that the agent's socket, group and port are available. Exit status 0 if
+/// `quell run` would start with it (or the running agent would accept it), else 1. Privileges that an ordinary user lacks are warnings: the agent may run as root.
 #[derive(Args)]
 pub struct Arguments {
     /// The configuration
@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Print what was found as JSON
     #[arg(long)]
     json: bool,
-    /// Look at no machine: check it for one with these CPUs, as a pipeline does
+    /// Read nothing of this machine: check it for one with these CPUs, as a CI pipeline does
     #[arg(long, requires = "topology_given")]
     offline: bool,
     /// This many CPUs, one thread each (with --offline)
@@ -88,6 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                     out,
                     "{}",
                     table(["workload", "class", "selector", "matches now"], rows(&examined.config, survey))
+                        .fit(&Screen::here())
                 )?;
             }
         } else {
@@ -144,7 +145,7 @@ fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
             // What is wrong only where the kernel can load Quell's own scheduler is no error everywhere.
             for problem in config::check(&config, topology, None, &mut AllMatch).of(Severity::Error) {
                 if problems.0.iter().all(|other| other.what != problem.what) {
-                    let what = format!("where Quell's own scheduler can be loaded: {}", problem.what);
+                    let what = format!("with Quell's own scheduler: {}", problem.what);
                     problems.warning(&problem.place, what);
                 }
             }
@@ -156,7 +157,7 @@ fn offline(file: &Path, topology: &Arc<Topology>) -> Examined {
     let mut disguises = Problems::default();
     config::selector::forbid_disguises(&config, &mut |_| Vec::new(), &mut disguises);
     for problem in disguises.0 {
-        problems.warning(&problem.place, format!("refused where the agent is root's: {}", problem.what));
+        problems.warning(&problem.place, format!("refused where the agent runs as root: {}", problem.what));
     }
     if !problems.are_fatal() {
         config::unused::warn(&config, None, &mut |_| None, &mut problems);
@@ -201,7 +202,7 @@ fn summary(config: &Config) -> String {
     let files: Vec<String> = config.files.iter().map(|file| file.display().to_string()).collect();
     let policies: Vec<&str> = config.policies.iter().map(|layer| layer.policy.describe().name).collect();
     format!(
-        "{}: right; {} under {}",
+        "{}: valid; {} under {}",
         files.join(", "),
         amount(config.workloads.len(), "workload", "workloads"),
         policies.join(", then ")

@@ -1,4 +1,4 @@
-//! `quell disable`: takes out what `quell protect --keep` has written.
+//! `quell disable`: takes out what `quell enable` or `quell protect --keep` has written.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,13 +11,15 @@ use quell_agent::config;
 use quell_command::output;
 use quell_model::suggest::unknown;
 use quell_model::{Policy as _, foreign};
+use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
 use super::agent_socket::AgentSocket;
-use super::protect::keep::{MARK, directory, file_of, reload};
+use super::protect::keep::{MARK, directory, file_of};
+use super::protect::reload::{Answer, Expected, reload};
 
-/// Take out of the configuration what `quell protect --keep` wrote
+/// Take out of the configuration what `quell enable` or `quell protect --keep` wrote
 ///
 /// The drop-in is removed, and a running agent reads its configuration again: everything that was set on the workload is put
 /// back.
@@ -68,23 +70,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let names: Vec<&str> = kept.iter().map(|known| known.workload.as_str()).collect();
         if names.is_empty() {
             bail!(
-                "`quell protect --keep` has written nothing into {}",
+                "neither `quell enable` nor `quell protect --keep` has written anything into {}",
                 foreign::path(&config::drop_in_directory(&arguments.config))
             );
         }
         bail!("{}; see `quell disable --list`", unknown("kept workload", name, &names));
     }
-    let (without, problems) = config::read_with(&arguments.config, Some((&file, None)));
-    if let Some(problem) = problems.of(config::Severity::Error).find(|_| !without.files.is_empty()) {
+    let (_, problems) = config::read_with(&arguments.config, Some((&file, None)));
+    if let Some(problem) = problems.of(config::Severity::Error).next() {
         bail!("nothing is removed, as the rest of the configuration would be refused: {problem}");
     }
     directory(&file, false)?;
     fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-    let put_back = !without.files.is_empty() && reload(&arguments.agent, name, false)?;
+    let put_back = reload(&arguments.agent, name, Expected::Removed)? != Answer::NoAgent;
     if arguments.json {
         output::json_line(Disabled { workload: name, file: &file, put_back })?;
     } else {
-        let end = if put_back { "the agent has put everything back" } else { "no agent has read that yet" };
+        let end = if put_back { "the agent has restored everything" } else { "no running agent has reloaded it yet" };
         writeln!(io::stdout(), "{}: {} is removed; {end}", foreign::text(name), foreign::path(&file))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -97,7 +99,7 @@ fn list(kept: &[Kept], json: bool) -> Result<ExitCode> {
     }
     let mut out = io::stdout().lock();
     if kept.is_empty() {
-        writeln!(out, "nothing is kept; `quell protect NAME --keep` keeps something")?;
+        writeln!(out, "no drop-in is kept; `quell enable` and `quell protect NAME --keep` write one")?;
         return Ok(ExitCode::SUCCESS);
     }
     let row = |one: &Kept| {
@@ -110,7 +112,11 @@ fn list(kept: &[Kept], json: bool) -> Result<ExitCode> {
             foreign::text(&one.target).into_owned(),
         ]
     };
-    writeln!(out, "{}", table(["workload", "class", "CPUs", "policy", "matches"], kept.iter().map(row)))?;
+    writeln!(
+        out,
+        "{}",
+        table(["workload", "class", "CPUs", "policy", "matches"], kept.iter().map(row)).fit(&Screen::here())
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -62,7 +62,7 @@ mod tests {
         let page = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
         assert!(page("quell-run.1").contains("/etc/quell/quell.toml") && page("quell.1").contains(".SH FILES"));
         assert!(page("quell-exec.1").contains("126") && !page("quell-check.1").contains("126"));
-        for key in ["hung_after", "reservation", "enable_controllers"] {
+        for key in ["watchdog_timeout", "reservation", "enable_controllers"] {
             assert!(page("quell.toml.5").contains(key), "{key}");
         }
     }

@@ -5,8 +5,8 @@ use quell_command::help::{Group, Help};
 /// What `quell --help` says beside the options.
 pub const HELP: Help = Help {
     groups: &GROUPS,
-    below: "Options: --wide (every column of tables), --help, --version. Exit status: 0 done; \
-            1 failed, or the answer is no; 2 wrong command line; 130 Ctrl-C.",
+    below: "Options: --wide (every column of tables), --help, --version. Exit status: 0 success; \
+            1 failure, or problem found; 2 wrong command line; 130 Ctrl-C.",
 };
 
 const GROUPS: [Group; 6] = [
@@ -14,7 +14,12 @@ const GROUPS: [Group; 6] = [
         what: "Protect one service, until Ctrl-C",
         commands: &[
             ("protect", ["quell protect nginx", "quell protect 4711 --url http://127.0.0.1:8080/ --for 10m"]),
+            (
+                "prove",
+                ["quell prove nginx", "quell prove 4711 --url http://127.0.0.1:8080/ --for 3m --html prove.html"],
+            ),
             ("exec", ["quell exec -- memcached -t 1 -u nobody", "quell exec --be --limit 0.5 -- make -j8"]),
+            ("enable", ["quell enable nginx.service --cpus 2", "quell enable label:app=batch --class be"]),
             ("disable", ["quell disable nginx", "quell disable --list"]),
         ],
     },
@@ -65,11 +70,11 @@ const GROUPS: [Group; 6] = [
         )],
     },
     Group {
-        what: "Completions for a shell",
-        commands: &[(
-            "completions",
-            ["quell completions bash > /etc/bash_completion.d/quell", "quell completions fish"],
-        )],
+        what: "Metrics for a collector, completions",
+        commands: &[
+            ("otlp", ["quell otlp", "quell otlp --to http://127.0.0.1:4318/v1/metrics --every 30s"]),
+            ("completions", ["quell completions bash > /etc/bash_completion.d/quell", "quell completions fish"]),
+        ],
     },
 ];
 

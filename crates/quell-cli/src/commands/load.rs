@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use quell_bench::load::{self, Arrivals, Distribution, Endpoint, LoadReport, LoadSpec, Monitor, Protocol, Target};
+use quell_bench::load::{
+    self, Arrivals, Distribution, Endpoint, LoadReport, LoadSpec, Monitor, Protocol, Quantile, Target,
+};
+use quell_effect::quantile::needed;
 use quell_model::Nanos;
 use quell_report::human;
 use quell_report::screen::Screen;
@@ -16,7 +19,7 @@ use quell_report::table::table;
 
 use super::agent_socket::AgentSocket;
 use quell_command::programs::{self, Poster};
-use quell_command::units;
+use quell_command::{progress, units};
 
 /// Load a server with requests at fixed times, and measure every latency from the time that was intended.
 ///
@@ -29,13 +32,13 @@ pub struct Arguments {
     /// 127.0.0.1 and the protocol's usual port]
     #[arg(long)]
     target: Option<String>,
-    /// The server, as --target has it
+    /// The server, as with --target
     #[arg(value_name = "URL", conflicts_with = "target")]
     url: Option<String>,
     /// What the server speaks [default: as the target's URL says, or memcached]
     #[arg(long, value_enum)]
     protocol: Option<ProtocolName>,
-    /// The target may be on another machine, and I may load it
+    /// Allow a target on another machine; only with its operator's consent
     #[arg(long)]
     remote: bool,
     /// Mean requests per second, for example 300, 20k or 1.5M
@@ -151,7 +154,7 @@ impl Arguments {
         // What cannot be resolved cannot be reached either, and is refused with that.
         if !self.remote && !target.is_loopback().unwrap_or(true) {
             bail!(
-                "target: {target} is not this machine alone; give a loopback address, or --remote if you may load it"
+                "target: {target} is not on loopback; give a loopback address, or --remote if its operator allows the load"
             );
         }
         Ok((protocol, target, path.unwrap_or_else(|| "/".into())))
@@ -199,7 +202,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => None,
     };
     let monitor = programs::load::monitor(poster.is_some())?;
-    eprintln!("{}: {}; {}", spec.target, load::greet(&spec)?, what_it_writes(&spec));
+    let begin = format!("{}: {}; {}", spec.target, load::greet(&spec)?, what_it_writes(&spec));
+    eprintln!("{}", Screen::of_errors().wrap(&begin));
     let (report, posted) = programs::load::run(&spec, &monitor, poster, |ended| show_progress(&spec, &monitor, ended))?;
     if let Some(line) = posted {
         eprintln!("{line}");
@@ -229,13 +233,17 @@ fn what_it_writes(spec: &LoadSpec) -> String {
 }
 
 fn show_progress(spec: &LoadSpec, monitor: &Monitor, finished: impl Fn() -> bool) {
-    let bar = indicatif::ProgressBar::new(0).with_style(
-        indicatif::ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} requests, {eta} left")
-            .expect("constant template"),
-    );
+    let preparing = progress::bar(0, "{msg}");
+    let what = if spec.stores_keys() { "storing its keys" } else { "connecting" };
+    preparing.set_message(format!("{}: {what}", spec.target));
+    while !finished() && monitor.planned.load(Relaxed) == 0 {
+        preparing.tick();
+        thread::sleep(Duration::from_millis(100));
+    }
+    preparing.finish_and_clear();
+    let bar = progress::bar(monitor.planned.load(Relaxed), "{msg} {wide_bar} {pos}/{len} requests, {eta} left");
     bar.set_message(format!("loading {}", spec.target));
     while !finished() {
-        bar.set_length(monitor.planned.load(Relaxed));
         bar.set_position(monitor.due.load(Relaxed));
         thread::sleep(Duration::from_millis(100));
     }
@@ -247,7 +255,7 @@ fn text(report: &LoadReport, screen: &Screen) -> String {
     let spec = &report.spec;
     let counts = &report.counts;
     let mut lines = vec![
-        format!(
+        screen.wrap(&format!(
             "{} ({}): {} asked, {} served for {} ({} connections, {}, seed {})",
             spec.target,
             report.server,
@@ -264,14 +272,14 @@ fn text(report: &LoadReport, screen: &Screen) -> String {
                 ),
             },
             spec.seed,
-        ),
+        )),
         table(
             ["", "p50", "p90", "p99", "p99.9", "max", "mean"],
             [row("latency", &report.latency), interval_row(&report.latency), row("own lateness", &report.lateness)],
         )
         .least(["p90", "mean"])
         .fit(screen),
-        format!(
+        screen.wrap(&format!(
             "{} answered ({} hits, {} misses), {} refused, {} unanswered; generator used {:.2} CPUs{}; hypervisor took {}",
             counts.answered,
             counts.hits,
@@ -281,15 +289,23 @@ fn text(report: &LoadReport, screen: &Screen) -> String {
             report.generator_cpus,
             spec.realtime.map_or(String::new(), |p| format!(" (SCHED_FIFO {p})")),
             report.stolen.map_or("?".into(), human::percent),
-        ),
+        )),
     ];
-    lines.extend(report.caveats().iter().map(|text| format!("! {text}")));
+    lines.extend(report.caveats().iter().map(|text| screen.wrap(&format!("! {text}"))));
     lines.join("\n") + "\n"
+}
+
+/// With fewer than ten values beyond it a quantile is a matter of a few accidents.
+fn is_sound(distribution: &Distribution, quantile: &Quantile) -> bool {
+    distribution.histogram.count() >= needed(quantile.q)
 }
 
 fn row(name: &str, distribution: &Distribution) -> Vec<String> {
     let mut cells = vec![name.to_owned()];
-    cells.extend(distribution.quantiles.iter().map(|quantile| human::nanoseconds(quantile.ns)));
+    cells.extend(distribution.quantiles.iter().map(|quantile| match is_sound(distribution, quantile) {
+        true => human::nanoseconds(quantile.ns),
+        false => "–".into(),
+    }));
     cells.push(human::nanoseconds(distribution.max_ns));
     cells.push(human::nanoseconds(distribution.mean_ns as u64));
     cells
@@ -298,8 +314,8 @@ fn row(name: &str, distribution: &Distribution) -> Vec<String> {
 fn interval_row(distribution: &Distribution) -> Vec<String> {
     let mut cells = vec!["  95 % interval".to_owned()];
     cells.extend(distribution.quantiles.iter().map(|quantile| match quantile.interval_ns {
-        Some((low, high)) => human::range(low, high),
-        None => "–".into(),
+        Some((low, high)) if is_sound(distribution, quantile) => human::range(low, high),
+        _ => "–".into(),
     }));
     cells.extend([String::new(), String::new()]);
     cells

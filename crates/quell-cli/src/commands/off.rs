@@ -15,13 +15,13 @@ use quell_command::{output, signals};
 
 /// Put everything back now; the agent observes only, until `quell on`.
 ///
-/// For a quick comparison, or while something else is looked for. A worker that is started again stays off; an agent that is
-/// stopped and started begins on. Only root and the agent's own user may ask for it.
+/// For a quick comparison, or while debugging something else. A restarted worker stays off; a restarted agent starts on. Only root and the
+/// agent's own user may do this.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     agent: AgentSocket,
-    /// Stay off only for as long as this command runs, however it ends (Ctrl-C, kill -9)
+    /// Stay off only while this command runs, however it ends (Ctrl-C, kill -9)
     #[arg(long)]
     lease: bool,
     /// Print the answer as JSON (`POST /v1/control`)

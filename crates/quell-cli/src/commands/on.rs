@@ -13,8 +13,8 @@ use super::off;
 
 /// Set everything again after `quell off`.
 ///
-/// Policies begin anew. While another program holds a lease, the agent stays off until that ends. Where the agent is on,
-/// nothing changes.
+/// Policies start from scratch. While another process holds an off lease, the agent stays off until that ends. If the agent
+/// is on, nothing changes.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -32,7 +32,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             if arguments.json {
                 output::json_line(&answer)?;
             }
-            bail!("still off: {} holds a lease, and the agent is on when that ends", off.by.join(" and "))
+            let (hold, it) =
+                if off.by.len() == 1 { ("holds an off lease", "that ends") } else { ("hold off leases", "those end") };
+            bail!("still off: {} {hold}; the agent turns on when {it}", off.by.join(" and "))
         }
         None => off::print(&answer, arguments.json),
     }

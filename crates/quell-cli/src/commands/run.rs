@@ -29,19 +29,19 @@ use quell_daemon::{Asked, run_agent};
 /// Run the agent
 ///
 /// Manages the workloads of the configuration until SIGTERM or Ctrl-C, and puts everything back then, whatever ends it. SIGHUP
-/// reads the configuration again. Agents with run directories of their own run side by side; no two manage one thread.
+/// reads the configuration again. Agents with different run directories can run side by side; no two manage the same thread.
 #[derive(Args)]
 pub struct Arguments {
-    /// The configuration, as --config has it
+    /// The configuration, as with --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
-    /// The configuration; its drop-ins stand in the directory of the same name with the ending .d
+    /// The configuration; its drop-ins are in the directory of the same name with the suffix .d
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     config: PathBuf,
     /// Print every write that would be made, and make none
     #[arg(long, conflicts_with = "shadow")]
     dry_run: bool,
-    /// Decide and log beside whatever is there, and write nothing
+    /// Decide and log beside any other scheduler or agent, and write nothing
     #[arg(long)]
     shadow: bool,
     /// End after the first turn of the loop (with --dry-run or --shadow)
@@ -50,10 +50,10 @@ pub struct Arguments {
     /// Record every turn in this file, for `quell-lab replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Answer questions at this socket; --dry-run and --shadow answer none without it [default: as configured]
+    /// Serve the API on this socket; --dry-run and --shadow serve none without it [default: as configured]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Where lock and journal lie [default: QUELL_RUN_DIR, or /run/quell]
+    /// Directory of lock and journal [default: QUELL_RUN_DIR, or /run/quell]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
     /// Log only warnings and errors
@@ -71,7 +71,7 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     log_to_stderr(arguments.quiet);
     if arguments.once && !(arguments.dry_run || arguments.shadow) {
-        let wrong = "--once would restore at once what it sets: give --dry-run or --shadow too";
+        let wrong = "--once would restore immediately what it sets: add --dry-run or --shadow";
         anyhow::bail!(WrongCommandLine(wrong.to_owned()));
     }
     let asked = if arguments.dry_run || arguments.shadow { Asked::Kernel } else { Asked::Files };
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         eprintln!("{problem}");
     }
     let Some(config) = examined.usable() else {
-        anyhow::bail!("the configuration is refused; `quell check --example` shows one that is right");
+        anyhow::bail!("the configuration is refused; `quell check --example` prints a valid one");
     };
     if arguments.dry_run || arguments.shadow { watch_only(arguments, config) } else { manage(arguments, config) }
 }
@@ -116,6 +116,7 @@ fn watch_only(arguments: &Arguments, mut config: Config) -> Result<ExitCode> {
 }
 
 fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
+    see_the_hosts_cgroups();
     let directory = RunDir::locate(arguments.run_dir.as_deref())?;
     let usual = directory.path().join("api.sock");
     let ends = directory.path().join("scheduler-ends.json");
@@ -125,7 +126,7 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
     // As it stands in the files, for the workers.
     let read = config::read_all(arguments.configuration()).0;
     for failed in privileges::drop_others(&privileges::needed(&config)) {
-        warn!("a privilege that is not needed could not be given up: {failed}");
+        warn!("an unneeded privilege could not be dropped: {failed}");
     }
     let mut options = Options::new(claim);
     options.restart = true;
@@ -143,6 +144,20 @@ fn manage(arguments: &Arguments, config: Config) -> Result<ExitCode> {
         warn!("{left}");
     }
     Ok(ExitCode::from(Some(ending.exit_status()).filter(|status| *status != REFUSED).unwrap_or(1)))
+}
+
+/// In a container with the host's processes, their cgroups are read as the host has them.
+fn see_the_hosts_cgroups() {
+    match quell_linux::cgroup::join_that_of_process_1(Path::new("/proc")) {
+        Ok(true) => info!("the cgroups are the host's: this container had a cgroup namespace of its own"),
+        Ok(false) => {}
+        // An ordinary user may not look at process 1, and has no reason to.
+        Err(error) if std::fs::read_to_string("/proc/1/cgroup").is_ok_and(|text| text.contains("/../")) => warn!(
+            "the cgroups of other containers are hidden from this one ({error}): pods and units are not found by their cgroups; give \
+             it SYS_ADMIN and SYS_PTRACE (the chart's `capabilities`)"
+        ),
+        Err(_) => {}
+    }
 }
 
 /// Would the same configuration fail again? What the machine refuses, memory or a descriptor, it may give in a moment.
@@ -174,6 +189,7 @@ fn work(
         usual_socket: Some(usual_socket.to_owned()),
         ends: Some(ends.to_owned()),
         switch: Some(switch.to_owned()),
+        pods: Some(worker.journal_of_pods()),
         departed: Some(departed.to_owned()),
         refused,
         ..Extras::default()
@@ -188,12 +204,16 @@ fn work(
 /// What stands in the files now, unless that is wrong. What has been examined at the start is not examined again: that walks
 /// over all processes.
 fn present(arguments: &Arguments, read: &Config, first: &Config) -> Result<(Config, Option<String>)> {
-    if config::read_all(arguments.configuration()).0 == *read {
+    // A pipe has been read.
+    if config::is_pipe(arguments.configuration()) || config::read_all(arguments.configuration()).0 == *read {
         return Ok((first.clone(), None));
     }
     let examined = check::examine(arguments.configuration(), &start_of(arguments), Asked::Files)?;
     if examined.problems.are_fatal() {
-        error!("the configuration has become wrong, the one from the start stays:\n{}", examined.problems);
+        error!(
+            "the configuration on disk is no longer valid, the one from the start remains in force:\n{}",
+            examined.problems
+        );
     }
     let errors = examined.problems.of(config::Severity::Error).map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let refused = (!errors.is_empty()).then_some(errors);
@@ -205,8 +225,9 @@ fn report_to(socket: PathBuf) -> impl FnMut(News<'_>) {
     let mut ready = false;
     move |news| match news {
         News::Leftover(report) => warn!("an earlier agent was killed: {}", report.summary()),
-        News::Hung(why) => error!("the worker is taken for hung: {why}"),
-        News::Starved(why) => warn!("the machine does not let the worker run: {why}"),
+        News::Hung(why) => error!("the worker is considered hung: {why}"),
+        News::Removed(path) => error!("{} was removed: everything is put back and set again", path.display()),
+        News::Starved(why) => warn!("the worker does not get to run: {why}"),
         News::Died { how, report } => {
             error!("{how}: {}", report.summary());
             // A killed worker leaves its socket behind. What else stands there stays; the next worker says so.

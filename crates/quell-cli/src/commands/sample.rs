@@ -14,13 +14,13 @@ pub fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
         policies: vec!["guard".into()],
         cpus_requested: asked,
         cpus_limit: None,
-        cpus_got: measured(got),
+        cpus_used: measured(got),
         cpus_granted: None,
         cpus_granted_count: None,
         threads: measured(3.0),
         threads_waiting: measured(0.25),
         slo: None,
-        slo_kept: None,
+        slo_met: None,
         slo_ratio: None,
         demotions: 0,
         demotions_last_minute: 0,
@@ -28,6 +28,7 @@ pub fn workload(name: &str, class: Class, asked: f64, got: f64) -> Workload {
         budgets_exhausted: 0,
         longest_overrun_ns: 0,
         cpus_exclusive: None,
+        waited: None,
         measured: Measurements::default(),
         knobs: vec![],
     }
@@ -42,10 +43,11 @@ pub fn configured(name: &str) -> Configured {
         state: State::Attached,
         since_ns: 0,
         threads: Some(5),
-        looks_for: vec![],
+        selectors: vec![],
         why: None,
         leased_by: None,
-        left: vec![],
+        latency: None,
+        departed: vec![],
         overridden: None,
         remarks: vec![],
     }
@@ -61,7 +63,7 @@ fn decision(workload: Option<&str>, kind: DecisionKind, text: &str, at_ns: u64) 
         workload: workload.map(str::to_owned),
         kind,
         text: text.into(),
-        seen: Seen::default(),
+        observed: Observed::default(),
         trial: None,
     }
 }
@@ -73,7 +75,7 @@ pub fn status(cpus: u32) -> Status {
             Some(Measured { value: 12e3, age_ns: 0, window_ns: 0, quality: Quality::Estimated }),
         ),
         slo: Some(Slo { quantile: 0.99, bound_ns: 1_000_000 }),
-        slo_kept: Some(false),
+        slo_met: Some(false),
         slo_ratio: Some(1.5),
         cpus_granted: Some("0-1".into()),
         ..workload("db", Class::Lc, 2.0, 0.5)
@@ -98,6 +100,7 @@ pub fn status(cpus: u32) -> Status {
             stale: None,
             degraded: None,
             starting: None,
+            attribution: None,
             cpu_seconds: 1.0,
             resident_bytes: 12 << 20,
             recording: None,
@@ -120,9 +123,10 @@ pub fn status(cpus: u32) -> Status {
         cpus: (0..cpus)
             .map(|cpu| {
                 let (state, runs) = runs(cpu);
-                Cpu { cpu, core: cpu, state, runs }
+                Cpu { cpu, core: cpu, state, workload: runs }
             })
             .collect(),
+        kubernetes: None,
         measured: Measurements::default(),
         decisions: vec![
             decision(Some("batch"), DecisionKind::Knob, "runs only on idle CPUs", 9_000_000_000),

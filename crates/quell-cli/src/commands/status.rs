@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use quell_agent::AgentError;
 use quell_agent::api::wire::{Configured, Cpu, CpuState, Status, Workload};
@@ -14,7 +14,7 @@ use quell_report::table::{Cell, marked, table};
 use super::agent_socket::{AgentSocket, Command};
 use quell_command::output;
 
-use super::cells;
+use super::{cells, pods, waits};
 
 /// Show what the running agent does: policies, workloads, CPUs.
 ///
@@ -27,7 +27,10 @@ pub struct Arguments {
     /// Print the whole status as JSON (`GET /v1/status`), a line for the agent and one for each command without one
     #[arg(long)]
     json: bool,
-    /// Say each limit of this host, too
+    /// List the node's pods: class, CPUs, and what is not as their labels ask
+    #[arg(long)]
+    pods: bool,
+    /// List every limit of this host
     #[arg(long)]
     limits: bool,
 }
@@ -45,6 +48,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let status = match status {
         Err(AgentError::NoAgent { .. }) if commands.len() == 1 => commands.pop().map(|(status, _)| status),
         Err(AgentError::NoAgent { .. }) if !commands.is_empty() => None,
+        Err(error @ AgentError::NoAgent { .. }) => match arguments.agent.starting() {
+            Some(line) => bail!("{line}"),
+            None => return Err(error.into()),
+        },
         answer => Some(answer?),
     };
     if arguments.json {
@@ -53,6 +60,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let screen = Screen::here();
+    if arguments.pods {
+        let Some(status) = &status else {
+            bail!("only an agent has a part in Kubernetes; see docs/start/kubernetes.md")
+        };
+        write!(io::stdout(), "{}", pods::text(status.kubernetes.as_ref(), &screen))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let whole = status.iter().map(|status| text(status, arguments.limits, &screen));
     let lines = commands.iter().map(|(status, command)| screen.wrap(&command_line(status, command)) + "\n");
     write!(io::stdout(), "{}", whole.chain(lines).collect::<String>())?;
@@ -76,7 +90,7 @@ fn command_line(status: &Status, command: &Command) -> String {
 }
 
 /// The status for people.
-fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
+pub fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     let agent = &status.agent;
     let mut lines = vec![screen.wrap(&format!(
         "Quell {} ({}) on the {} host: process {}, {} turns, {:.1} s of CPU time, {} resident",
@@ -107,15 +121,16 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     lines.push(table(head, layers).least(["refused", "grants", "knobs", "steps", "CPUs"]).fit(screen));
     lines.push(String::new());
     if status.workloads.is_empty() && status.configured.is_empty() {
-        lines.push("the configuration names no workload".to_owned());
+        lines.push("the configuration has no workload".to_owned());
     } else {
         let head =
-            ["workload", "class", "state", "granted", "CPUs got/asked", "waiting", "queueing", "latency/SLO", "knobs"];
+            ["workload", "class", "state", "granted", "CPUs used/req", "waiting", "queueing", "latency/SLO", "knobs"];
         let attached = status.workloads.iter().map(|workload| attached_row(status, workload));
         let absent = status.absent().map(|workload| absent_row(status, workload));
         let least = ["queueing", "waiting", "granted", "knobs", "state"];
         lines.push(table(head, attached.chain(absent)).least(least).fit(screen));
         lines.extend(cells::not_exclusive(&status.workloads).into_iter().map(|line| screen.wrap(&line)));
+        lines.extend(status.workloads.iter().filter_map(waits::line).map(|line| screen.wrap(&line)));
         for configured in &status.configured {
             let workload = status.workloads.iter().find(|workload| workload.name == configured.name);
             lines.extend(cells::remarks(configured, workload).iter().map(|line| screen.wrap(line)));
@@ -128,11 +143,13 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
     lines.extend(cpus(&status.cpus).iter().map(|line| screen.wrap(line)));
     lines.extend(cells::decisions(status).map(|line| screen.wrap(&line)));
     if status.decisions_lost > 0 {
-        lines.push(format!("! {} decisions came faster than they could be read", status.decisions_lost));
+        lines
+            .push(format!("! {} decisions were lost: they came faster than they could be read", status.decisions_lost));
     }
     lines.extend(agent.starting.iter().map(|what| screen.wrap(&format!("! {what}"))));
     lines.extend(agent.degraded.iter().map(|why| screen.wrap(&format!("! {why}"))));
     lines.extend(agent.warnings.iter().map(|warning| screen.wrap(&format!("! {warning}"))));
+    lines.extend(waits::trouble(agent).map(|line| screen.wrap(&line)));
     lines.extend(agent.notices.iter().map(|notice| screen.wrap(notice)));
     match agent.limits.len() {
         0 => {}
@@ -145,7 +162,7 @@ fn text(status: &Status, all_limits: bool, screen: &Screen) -> String {
 
 fn attached_row(status: &Status, workload: &Workload) -> Vec<Cell> {
     let configured = status.configured.iter().find(|configured| configured.name == workload.name);
-    let latency = match workload.slo_kept {
+    let latency = match workload.slo_met {
         Some(false) => marked(Mark::Bad, cells::latency(workload)),
         _ => cells::latency(workload).into(),
     };
@@ -177,11 +194,11 @@ fn absent_row(status: &Status, workload: &Configured) -> Vec<Cell> {
 fn cpus(cpus: &[Cpu]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for cpu in cpus {
-        let what = match (&cpu.runs, cpu.state) {
+        let what = match (&cpu.workload, cpu.state) {
             (_, CpuState::Offline) => "offline".to_owned(),
             (_, CpuState::Isolated) => "isolated, not managed".to_owned(),
             (_, CpuState::Banned) => "parked by a sibling ban".to_owned(),
-            (None, CpuState::Away) => "a real-time thread".to_owned(),
+            (None, CpuState::RealTime) => "a real-time thread".to_owned(),
             (Some(name), _) => name.clone(),
             (None, CpuState::Idle) => "idle".to_owned(),
             (None, _) => "unmanaged work or nothing".to_owned(),
@@ -216,10 +233,11 @@ mod tests {
             state,
             since_ns: status.now_ns,
             threads,
-            looks_for: vec![],
+            selectors: vec![],
             why: None,
             leased_by: None,
-            left: Vec::new(),
+            latency: None,
+            departed: Vec::new(),
             overridden: None,
             remarks: vec![],
         };
@@ -298,7 +316,7 @@ mod tests {
             }),
             situation(|status| {
                 let why = "2 threads, put back: their user is now www-data: write user = \"www-data\" to keep them";
-                status.configured[0].left = vec![why.into()];
+                status.configured[0].departed = vec![why.into()];
             }),
             situation(remark(remarks::by_thread())),
             situation(|status| {
@@ -327,7 +345,7 @@ mod tests {
             situation(|status| {
                 status.agent.not_reloaded = Some(NotReloaded { since_ns: 0, why: "quell.toml:3:1: error: x".into() });
                 status.agent.warnings = vec![
-                    "the configuration in the files is refused, the one before stays: quell.toml:3:1: error: x; correct \
+                    "the configuration on disk is refused, the previous one remains in force: quell.toml:3:1: error: x; correct \
                      it (`quell check`), then reload (SIGHUP, systemctl reload quell)"
                         .into(),
                 ];

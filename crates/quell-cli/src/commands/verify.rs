@@ -16,10 +16,10 @@ use super::cells;
 /// The exit status where no agent answers.
 const NO_AGENT: u8 = 3;
 
-/// Read every setting of every workload back, now.
+/// Read back every setting of every workload now.
 ///
-/// The exit status is 0 if all stand, 1 if one does not (with a line for each difference), 3 if no agent answers. Only root and
-/// the agent's own user may ask for it.
+/// The exit status is 0 if all are in force, 1 if one is not (with a line for each difference), 3 if no agent answers. Only root and
+/// the agent's own user may do this.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -61,7 +61,7 @@ fn text(verified: &Verified) -> String {
     };
     let threads = cells::threads(u32::try_from(verified.threads).unwrap_or(u32::MAX));
     match &verified.differences[..] {
-        [] => format!("all settings stand ({workloads}, {threads})\n"),
+        [] => format!("all settings are in force ({workloads}, {threads})\n"),
         differences => differences.iter().map(|line| format!("! {line}\n")).collect(),
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn each_difference_is_a_line() {
         let mut verified = Verified { workloads: 1, threads: 5, differences: vec![] };
-        assert_eq!(text(&verified), "all settings stand (1 workload, 5 threads)\n");
+        assert_eq!(text(&verified), "all settings are in force (1 workload, 5 threads)\n");
         verified.differences = vec!["a: x".into(), "b: y".into()];
         assert_eq!(text(&verified), "! a: x\n! b: y\n");
     }

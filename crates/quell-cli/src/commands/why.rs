@@ -15,9 +15,9 @@ use quell_report::table::table;
 use super::agent_socket::AgentSocket;
 use quell_command::output;
 
-use super::cells;
+use super::{cells, waits};
 
-/// Show the last decisions about a workload, and what was seen when they were made.
+/// Show the last decisions about a workload, and what was measured when they were made.
 #[derive(Args)]
 pub struct Arguments {
     /// The workload's name
@@ -56,9 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// The decisions for people.
 fn text(name: &str, why: &Why, screen: &Screen) -> String {
     let state = why.configured.as_ref().map(|configured| cells::state(configured, why.now_ns));
-    let mut lines = vec![match &why.workload {
+    let head = match &why.workload {
         Some(workload) => format!(
-            "{name} ({}), {}owned by {}: CPUs got {}, granted {}, latency {}{}",
+            "{name} ({}), {}owned by {}: CPUs used {}, granted {}, latency {}{}",
             cells::class(workload.class),
             state.map_or(String::new(), |state| format!("{state}, ")),
             if workload.policies.is_empty() { "no policy".to_owned() } else { workload.policies.join(", ") },
@@ -69,15 +69,17 @@ fn text(name: &str, why: &Why, screen: &Screen) -> String {
         ),
         None => match (&why.configured, state) {
             (Some(configured), Some(state)) => format!("{name} ({}) is {state}", cells::class(configured.class)),
-            _ => format!("{name} is not in the configuration any more"),
+            _ => format!("{name} is no longer in the configuration"),
         },
-    }];
+    };
+    let mut lines = vec![screen.wrap(&head)];
     let remarks = why.configured.iter().flat_map(|configured| cells::remarks(configured, why.workload.as_ref()));
     lines.extend(remarks.map(|line| screen.wrap(&line)));
     lines.extend(cells::not_exclusive(&why.workload));
     lines.extend(why.workload.as_ref().and_then(cells::over_budget));
+    lines.extend(why.workload.iter().flat_map(waits::all).map(|line| screen.wrap(&line)));
     if let Some(configured) = why.configured.as_ref().filter(|configured| configured.state != State::Attached) {
-        lines.push(format!("it looks for: {}", configured.looks_for.join(", ")));
+        lines.push(format!("its selectors: {}", configured.selectors.join(", ")));
         lines.extend(configured.why.clone());
     }
     lines.extend(why.degraded.iter().map(|why| screen.wrap(&format!("! {why}"))));
@@ -85,25 +87,25 @@ fn text(name: &str, why: &Why, screen: &Screen) -> String {
     if why.decisions.is_empty() {
         lines.push("nothing has been decided about it yet".to_owned());
     } else {
-        let head = ["ago", "policy", "what", "CPUs got", "waiting", "queueing", "latency", "decision"];
+        let head = ["ago", "policy", "what", "CPUs used", "waiting", "queueing", "latency", "decision"];
         let rows = why.decisions.iter().map(|decision| row(why.now_ns, decision));
-        lines.push(table(head, rows).least(["queueing", "waiting", "CPUs got", "latency", "policy"]).fit(screen));
+        lines.push(table(head, rows).least(["queueing", "waiting", "CPUs used", "latency", "policy"]).fit(screen));
     }
     if why.decisions_lost > 0 {
-        lines.push(format!("! {} decisions came faster than they could be read", why.decisions_lost));
+        lines.push(format!("! {} decisions were lost: they came faster than they could be read", why.decisions_lost));
     }
     lines.join("\n") + "\n"
 }
 
 fn row(now_ns: u64, decision: &Decision) -> Vec<String> {
-    let seen = &decision.seen;
+    let seen = &decision.observed;
     let time = |ns: Option<u64>| ns.map_or(cells::NOTHING.to_owned(), human::nanoseconds);
     let number = |value: Option<f64>| value.map_or(cells::NOTHING.to_owned(), |value| format!("{value:.2}"));
     vec![
         ago(now_ns, decision),
         decision.policy.clone(),
         kind(decision.kind).to_owned(),
-        number(seen.cpus_got),
+        number(seen.cpus_used),
         number(seen.threads_waiting),
         time(seen.queueing_delay_ns),
         time(seen.latency_ns),
@@ -119,7 +121,7 @@ pub fn ago(now_ns: u64, decision: &Decision) -> String {
 /// A decision's kind in one word.
 pub fn kind(kind: DecisionKind) -> &'static str {
     match kind {
-        DecisionKind::Because => "because",
+        DecisionKind::Reason => "reason",
         DecisionKind::Warning => "warning",
         DecisionKind::Refused => "refused",
         DecisionKind::Knob => "set",

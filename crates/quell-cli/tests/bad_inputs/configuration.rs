@@ -10,10 +10,10 @@ solo_runs.longest = "2s"
 solo_runs.duty_per_mille = 50
 
 [agent]
-interval_floor = "100us"
+min_interval = "100us"
 poll = "adaptive"
 realtime = true
-hung_after = "5s"
+watchdog_timeout = "5s"
 
 [api]
 socket = "api.sock"
@@ -57,7 +57,7 @@ pub const ROWS: &[(&str, &str, &str)] = &[
     ("[[policy]]", "[[polcy]]", "'polcy' … policy"),
     ("cpus = 1", "cpu = 1", "'cpu' … cpus"),
     ("slo =", "SLO =", "'SLO' … slo"),
-    ("interval =", "intervall =", "'intervall' … interval"),
+    ("min_interval =", "min_intervall =", "'min_intervall' … 'min_interval'"),
     ("quantile", "quantil", "'quantil' … quantile"),
     ("command", "comand", "'comand' … command"),
     ("listen", "listn", "'listn' … listen"),
@@ -90,9 +90,9 @@ pub const ROWS: &[(&str, &str, &str)] = &[
     ("\"1ms\"", "1", "1"),
     ("\"5s\"", "\"1ms\"", "at least 500ms"),
     ("\"5s\"", "5", "5 is not a time: add a unit"),
-    ("\"5s\"", "\"2h\"", "agent.hung_after of 7200 s is too long"),
+    ("\"5s\"", "\"2h\"", "agent.watchdog_timeout of 7200 s is too long"),
     ("\"100us\"", "100", "100 is not a time: add a unit"),
-    ("\"100us\"", "\"1000s\"", "agent.interval_floor of 1000 s is too long"),
+    ("\"100us\"", "\"1000s\"", "agent.min_interval of 1000 s is too long"),
     ("\"2s\"", "2", "2 is not a time: add a unit"),
     ("bound = \"1ms\"", "bound = 1", "1 is not a time: add a unit"),
     ("duty_per_mille = 50", "duty_per_mille = 2000", "2000"),
@@ -106,12 +106,12 @@ pub const ROWS: &[(&str, &str, &str)] = &[
     ("0.99", "99", "quantile … 99"),
     ("\"1ms\"", "\"0ms\"", "bound"),
     ("\"1ms\"", "\"1 parsec\"", "parsec … unit"),
-    ("127.0.0.1:9464", "0.0.0.0:9464", "loopback … 127.0.0.1:9464"),
+    ("127.0.0.1:9464", "0.0.0.0:9464", "other machines … 127.0.0.1:9464 … token"),
     // Policies and workloads that do not fit.
     ("name = \"guard\"", "name = \"gaurd\"", "no policy 'gaurd' … guard"),
     ("name = \"guard\"", "name = \"\"", "no policy ''"),
     ("[\"web\", \"batch\"]", "[\"wbe\"]", "no workload 'wbe' … web"),
-    ("[\"web\", \"batch\"]", "[\"web\", \"web\"]", "'web' is named twice"),
+    ("[\"web\", \"batch\"]", "[\"web\", \"web\"]", "'web' is listed twice"),
     ("name = \"batch\"", "name = \"web\"", "'web'"),
     ("name = \"web\"", "name = \"\"", "name"),
     ("{ command = \"a service that is not there\", user = \"0\" }", "", "24: matches nothing … match = [{ unit"),

@@ -38,6 +38,8 @@ const CONFIGURATION: &[(&str, &str)] = &[
     ("`[agent]`", "[agent]\nnosuch = 1"),
     ("`[api]` and", "[api]\nnosuch = 1"),
     ("`[api]` and", "[metrics]\nnosuch = 1"),
+    ("`[attribution]`", "[attribution]\nnosuch = 1"),
+    ("`[kubernetes]`", "[kubernetes]\nnosuch = 1"),
     ("`[[policy]]`", "[[policy]]\nnosuch = 1"),
     ("`[[workload]]`", "[[workload]]\nnosuch = 1"),
 ];

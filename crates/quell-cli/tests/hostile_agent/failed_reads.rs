@@ -28,7 +28,7 @@ fn a_worker_that_may_open_nothing_is_started_again() {
         agent.child().is_some_and(|child| child != worker) && server.policy() == 1
     });
     println!("protected by another worker {took:?} after the limit");
-    let failures = scene.log_of("run").matches("could not be observed").count();
+    let failures = scene.log_of("run").matches("could not be read").count();
     assert_eq!(failures, 1, "logged once: {}", scene.log_of("run"));
     agent.signal(Signal::TERM);
     assert!(agent.0.wait().unwrap().success());
@@ -50,7 +50,7 @@ fn reads_that_fail_for_a_moment_are_tried_again_and_are_a_warning_of_status() {
     until("status answers", || scene.status().is_some());
     let worker = agent.child().unwrap();
     let before = limit(worker, Some(10));
-    until("a look has failed", || scene.log_of("run").contains("could not be observed"));
+    until("a look has failed", || scene.log_of("run").contains("could not be read"));
     limit(worker, before);
     let warned = |status: serde_json::Value| {
         let warnings = status["agent"]["warnings"].as_array().cloned().unwrap_or_default();

@@ -27,7 +27,7 @@ fn locked_by_a_stranger(lock: &Path) -> Ours {
     stranger
 }
 
-/// Before: mode 644; `run` did not start ("an agent is running already"), and `restore` put nothing back, with exit status 0.
+/// Before: mode 644; `run` did not start ("an agent is already running"), and `restore` put nothing back, with exit status 0.
 #[test]
 fn a_lock_that_a_stranger_holds_keeps_neither_run_nor_restore_from_its_work() {
     if !is_root() {
@@ -72,6 +72,6 @@ fn restore_says_what_it_cannot_tell_and_fails() {
     lock.try_lock().unwrap();
     let restored = scene.restore();
     assert_eq!(restored.status.code(), Some(1), "{}", said(&restored));
-    assert!(said(&restored).contains("cannot be determined"), "{}", said(&restored));
+    assert!(said(&restored).contains("it is unknown whether"), "{}", said(&restored));
     assert!(!said(&restored).contains("nothing to put back"), "{}", said(&restored));
 }

@@ -75,11 +75,12 @@ impl Ours {
     /// Kills an agent and its worker, so that neither sees the other's end.
     pub fn kill_with_its_worker(mut self) {
         let worker = self.child().unwrap();
-        for signal in [Signal::STOP, Signal::KILL] {
-            for pid in [self.pid(), worker] {
-                kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
-            }
-        }
+        let both = [self.pid(), worker];
+        let send = |signal| both.map(|pid| kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap());
+        send(Signal::STOP);
+        // A thread of higher priority that the stop has not reached yet would see its guardian die.
+        until("all of their threads are stopped", || both.iter().all(|pid| is_stopped(*pid)));
+        send(Signal::KILL);
         self.0.wait().unwrap();
         until("the worker is dead", || {
             let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
@@ -100,6 +101,15 @@ impl Drop for Ours {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Are all of its threads stopped by a signal?
+fn is_stopped(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 /// Number of a thread's scheduling policy; `None`: it is gone.

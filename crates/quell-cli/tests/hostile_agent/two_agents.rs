@@ -18,7 +18,7 @@ fn a_second_agent_refuses_the_workload_and_names_the_first() {
     scene.configure("guard", &[("web", CRITICAL), ("own", CRITICAL)]);
     let mut second = scene.run_in("second", &[]);
     until("the second protects what is its alone", || other.policy() == 1);
-    let took = until("the second refuses the other", || scene.log_of("second").contains("another agent has it"));
+    let took = until("the second refuses the other", || scene.log_of("second").contains("another agent manages it"));
     println!("refused {took:?} after the second's first setting");
     let log = scene.log_of("second");
     let (pid, directory) = (first.pid().to_string(), scene.path("first").display().to_string());

@@ -43,7 +43,18 @@ fn status_why_and_verify_see_what_an_exec_manages_and_not_what_was_killed() {
     assert!(verified.status.success() && out(&verified).starts_with("exec-"), "{verified:?}");
     assert!(out(&scene.quell(&["why", "one"])).contains("SCHED_FIFO 1") && socket.exists());
     let off = scene.quell(&["off", "--socket", socket.to_str().unwrap()]);
-    assert!(String::from_utf8_lossy(&off.stderr).contains("no agent; end the command"), "{off:?}");
+    assert!(String::from_utf8_lossy(&off.stderr).contains("not an agent; end the command"), "{off:?}");
+
+    // What `quell protect` manages is named after that.
+    let sleeper = Ours::sleeper();
+    let mut command = scene.command(&["protect", &sleeper.pid().to_string(), "--be", "--measure", "0"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut third = Ours::of(command);
+    let socket_of_third = scene.run_dir().join(format!("protect-{}.sock", third.pid()));
+    until("a protected one is there, too", || {
+        out(&scene.quell(&["status", "--json"])).contains(r#""mode":"protect""#) && socket_of_third.exists()
+    });
+    third.end(Signal::INT);
 
     let second = exec(&scene, "two");
     until("both are listed", || {

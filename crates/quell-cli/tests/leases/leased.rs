@@ -68,7 +68,7 @@ fn a_lease_ends_with_its_caller_and_disturbs_no_other_workload() {
     let said = format!("db: leased by {by}");
     assert!(out(&scene.quell(&["status"])).contains(&said) && out(&scene.quell(&["why", "db"])).contains(&said));
     let verified = scene.quell(&["verify"]);
-    assert!(out(&verified).contains("all settings stand (3 workloads"), "{verified:?}");
+    assert!(out(&verified).contains("all settings are in force (3 workloads"), "{verified:?}");
 
     holder.end(Signal::KILL);
     until("what was killed has nothing set", || db.class() == own);
@@ -103,11 +103,11 @@ fn a_lease_outlasts_a_reload_and_is_asked_for_again_after_a_dead_worker() {
     let client = Client::new(&scene.socket()).unwrap();
     let mut leasing = client.protect(protect("db", db.pid())).unwrap();
     client.resize(&mut leasing, 0.5).unwrap();
-    until("it asks for more", || scene.configured("db").is_some_and(|db| db["cpus_requested"] == 0.5));
+    until("it needs more", || scene.configured("db").is_some_and(|db| db["cpus_requested"] == 0.5));
 
     scene.configure(&web, &[("other", &other)]);
     send(agent.pid(), Signal::HUP);
-    until("the configuration was read again", || other.class() == FIFO);
+    until("the configuration was reloaded", || other.class() == FIFO);
     assert_eq!(client.watch(&mut leasing, Duration::from_millis(50)).unwrap(), Standing::Stands);
     assert_eq!(db.class(), FIFO);
     // A name that is leased cannot come by a reload.
@@ -116,7 +116,7 @@ fn a_lease_outlasts_a_reload_and_is_asked_for_again_after_a_dead_worker() {
     until("it is refused", || scene.status().is_some_and(|it| it["agent"]["not_reloaded"].is_object()));
     let why = scene.status().unwrap()["agent"]["not_reloaded"]["why"].as_str().unwrap().to_owned();
     assert!(why.contains("lease of root") && why.contains("end the lease"), "{why}");
-    assert_eq!((db.class(), other.class()), (FIFO, FIFO), "the one before stays");
+    assert_eq!((db.class(), other.class()), (FIFO, FIFO), "the previous one remains in force");
     scene.configure(&web, &[]);
 
     let worker = scene.status().unwrap()["agent"]["pid"].as_i64().unwrap();
@@ -142,10 +142,10 @@ fn what_an_agent_cannot_lease_is_refused_in_a_line_with_the_fix() {
         assert!(parts.iter().all(|part| error.contains(part)) && !error.contains('\n'), "{error}");
         assert_eq!(db.class(), own);
     };
-    refused(protect("db", web.pid()), &["is in workload 'web' already; see `quell why web`"]);
-    refused(protect("web", db.pid()), &["workload 'web' is already there", "another name"]);
-    refused(Protect { cpus: 1000.0, ..protect("db", db.pid()) }, &["more than Quell manages here", "ask for less"]);
-    refused(Protect { policy: "caladan".into(), ..protect("db", db.pid()) }, &["'caladan' hands out CPUs", "guard"]);
+    refused(protect("db", web.pid()), &["is already in workload 'web'; see `quell why web`"]);
+    refused(protect("web", db.pid()), &["workload 'web' is already defined", "another name"]);
+    refused(Protect { cpus: 1000.0, ..protect("db", db.pid()) }, &["more than Quell manages here", "request fewer"]);
+    refused(Protect { policy: "caladan".into(), ..protect("db", db.pid()) }, &["'caladan' grants CPUs", "guard"]);
     refused(protect("db", i32::MAX), &["has ended"]);
     assert!(scene.quell(&["off"]).status.success());
     refused(protect("db", db.pid()), &["switched off by root", "`quell on`"]);

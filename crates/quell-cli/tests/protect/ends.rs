@@ -68,6 +68,69 @@ fn a_killed_quell_leaves_nothing() {
 }
 
 #[test]
+fn a_program_gets_its_result_when_the_end_comes_before_it() {
+    let scene = Scene::new("nul");
+    let server = scene.server();
+    let pid = server.pid().to_string();
+    let mut quell = scene.begin(&["protect", &pid, "--be", "--measure", "1s", "--for", "100ms", "--json"]);
+    assert_eq!(quell.ends(), Some(0), "{}", scene.log());
+    let result = scene.output();
+    assert!(result["effect"].is_null() && result["class"] == "be", "{result} {}", scene.log());
+}
+
+#[test]
+fn a_group_is_protected_as_long_as_something_is_in_it() {
+    let scene = Scene::new("grp");
+    let unit = format!("{}.service", scene.name);
+    let Some(group) = Group::new(&unit) else {
+        eprintln!("not tested here: needs root and cgroup v2");
+        return;
+    };
+    let (mut old, new) = (scene.server(), scene.server());
+    group.enter(old.pid());
+    let mut quell = scene.begin(&["protect", &unit, "--be", "--measure", "0"]);
+    until("it is best-effort", || old.policy() == IDLE);
+    // A new master takes over.
+    group.enter(new.pid());
+    until("the new one is best-effort, too", || new.policy() == IDLE);
+    old.0.kill().unwrap();
+    old.0.wait().unwrap();
+    let last = scene.server();
+    group.enter(last.pid());
+    until("it goes on", || last.policy() == IDLE);
+    drop(new);
+    drop(last);
+    assert_eq!(quell.ends(), Some(1), "{}", scene.log());
+    assert!(scene.log().contains("has ended or was restarted"), "{}", scene.log());
+}
+
+/// A unit's cgroup that ends with the test.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn new(name: &str) -> Option<Group> {
+        let root = std::path::Path::new("/sys/fs/cgroup");
+        let path = root.join(name);
+        let is_possible = root.join("cgroup.controllers").exists() && std::fs::create_dir(&path).is_ok();
+        is_possible.then_some(Group(path))
+    }
+
+    fn enter(&self, pid: i32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What was in it may still end.
+        let begun = std::time::Instant::now();
+        while std::fs::remove_dir(&self.0).is_err() && begun.elapsed().as_secs() < 5 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
 fn what_another_quell_has_is_refused() {
     if !is_root() {
         return;
@@ -76,8 +139,10 @@ fn what_another_quell_has_is_refused() {
     let server = scene.server();
     let mut first = scene.begin(&["protect", &scene.name, "--be", "--measure", "0"]);
     until("it is best-effort", || server.policy() == IDLE);
-    let second = scene.said(&["protect", &server.pid().to_string(), "--cpus", "0.5", "--measure", "0"]);
-    assert!(second.code == Some(1) && second.error.contains("is managed already"), "{second:?}");
+    let second = scene.said(&["protect", &server.pid().to_string(), "--cpus", "0.5", "--measure", "60s"]);
+    assert!(second.code == Some(1) && second.error.contains("is already managed: `quell protect`"), "{second:?}");
+    let fix = format!("end that first: kill -INT {}", first.pid());
+    assert!(second.error.contains(&fix) && second.error.lines().count() == 1, "before it measures: {second:?}");
     assert_eq!(server.policy(), IDLE, "it is as the first has set it");
     first.signal(Signal::INT);
     assert_eq!((first.ends(), server.policy()), (Some(0), 0));

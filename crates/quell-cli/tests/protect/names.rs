@@ -2,6 +2,7 @@
 
 use super::scene::{FIFO, IDLE, Ours, STRANGER, Scene, is_root, until};
 use rustix::process::Signal;
+use std::os::unix::process::CommandExt as _;
 
 #[test]
 fn a_programs_name_is_enough() {
@@ -35,7 +36,7 @@ fn several_of_a_name_are_listed_with_the_command_for_each_and_none_is_taken() {
     until("both have their name", || servers.iter().all(|server| name(server) == scene.name));
     let said = scene.said(&["protect", &scene.name, "--measure", "0"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.error.contains(&format!("'{}' means 2 services here", scene.name)), "{said:?}");
+    assert!(said.error.contains(&format!("'{}' matches 2 services here", scene.name)), "{said:?}");
     for server in &servers {
         let line = format!("  quell protect {} ", server.pid());
         assert!(said.error.lines().any(|listed| listed.starts_with(&line)), "{said:?}");
@@ -58,8 +59,53 @@ fn a_strangers_namesake_is_never_taken_by_its_name() {
     let own = scene.server();
     until("it has its name", || name(&own) == scene.name);
     let both = scene.said(&["protect", &scene.name, "--measure", "0"]);
-    assert!(both.code == Some(1) && both.error.contains("means 2 services"), "{both:?}");
+    assert!(both.code == Some(1) && both.error.contains("matches 2 services"), "{both:?}");
     assert_eq!((stranger.policy(), own.policy()), (0, 0));
+}
+
+#[test]
+fn a_service_of_the_overflow_user_is_taken_by_its_name_and_its_line_for_good_is_the_one_that_was_typed() {
+    if !is_root() || std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap().trim() != "65534" {
+        return;
+    }
+    let scene = Scene::new("nob");
+    let mut command = std::process::Command::new(scene.path(&scene.name));
+    command.arg("300").uid(65_534).gid(65_534);
+    let server = Ours::of(command);
+    until("it has its name", || name(&server) == scene.name);
+    let said =
+        scene.said(&["protect", &scene.name, "--policy", "guard", "--cpus", "0.3", "--measure", "0", "--for", "1s"]);
+    let line = format!("for good: quell protect {} --policy guard --cpus 0.3 --keep\n", scene.name);
+    assert!(said.code == Some(0) && said.out.ends_with(&line), "{said:?}");
+}
+
+#[test]
+fn what_protects_nothing_is_refused_or_says_so() {
+    let scene = Scene::new("non");
+    let server = scene.server();
+    let pid = server.pid().to_string();
+    let zero = scene.said(&["protect", &pid, "--cpus", "0"]);
+    assert!(zero.code == Some(2) && zero.error.contains("give 0.1 or more"), "{zero:?}");
+    let none = scene.said(&["protect", &pid, "--policy", "none", "--measure", "0", "--for", "1s"]);
+    assert!(none.code == Some(0) && none.out.contains("not protected, as policy none sets nothing"), "{none:?}");
+    let short = scene.said(&["protect", &pid, "--policy", "none", "--for", "1s"]);
+    assert!(short.code == Some(0) && short.error.contains("--for 1 s is too short to measure"), "{short:?}");
+}
+
+#[test]
+fn a_command_that_observes_is_at_work_for_status() {
+    if !is_root() {
+        return;
+    }
+    let scene = Scene::new("sta");
+    let server = scene.server();
+    let pid = server.pid().to_string();
+    let mut quell = scene.begin(&["protect", &pid, "--policy", "guard", "--measure", "10m"]);
+    let is_said = || scene.said(&["status"]).error.contains(&format!("(process {}) is starting", quell.pid()));
+    until("status says that it is starting", is_said);
+    quell.ctrl_c();
+    assert_eq!(quell.ends(), Some(130), "{}", scene.log());
+    assert!(scene.log().trim_end().ends_with("interrupted; nothing was set"), "{}", scene.log());
 }
 
 #[test]
@@ -68,9 +114,9 @@ fn what_is_nothing_says_what_to_do() {
     let own = std::process::id().to_string();
     for (target, part) in [
         (scene.name.as_str(), "no unit, container or program"),
-        ("2147483", "no process 2147483 runs"),
-        (&own, "Quell itself or started it"),
-        ("2", "leave it alone"),
+        ("2147483", "there is no process 2147483"),
+        (&own, "Quell itself or one of its ancestors"),
+        ("2", "a kernel thread"),
         ("no-such.service", "nothing runs in unit no-such.service"),
         ("/no/such/cgroup", "nothing runs in cgroup"),
         ("a\x1b[2Jb", "'a\\x1b[2Jb'"),

@@ -57,8 +57,14 @@ impl Ours {
 
     /// The number of its scheduling policy, as in sched(7).
     pub fn policy(&self) -> u32 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        stat.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().parse().unwrap()
+        policy(self.pid()).unwrap()
+    }
+
+    /// The CPUs that it may use, as the kernel lists them.
+    pub fn allowed(&self) -> String {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_owned()
     }
 
     /// Its first child: a guardian's worker.
@@ -85,6 +91,12 @@ impl Drop for Ours {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The number of a process's scheduling policy; None: it has ended.
+pub fn policy(pid: i32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(38)?.parse().ok()
 }
 
 pub fn send(pid: i32, signal: Signal) {
@@ -156,6 +168,11 @@ impl Scene {
     /// An agent with this configuration.
     pub fn agent(&self, text: &str) -> Ours {
         fs::write(self.path("quell.toml"), text).unwrap();
+        self.agent_of_drop_ins()
+    }
+
+    /// An agent with the configuration that is there.
+    pub fn agent_of_drop_ins(&self) -> Ours {
         let mut command = self.quell("run", &["run", self.path("quell.toml").to_str().unwrap()]);
         command.stdout(Stdio::null()).stderr(fs::File::create(self.path("agent.log")).unwrap());
         let agent = Ours::of(command);

@@ -1,5 +1,6 @@
 //! An antagonist as a process of its own, which reports its work over time when it is ended.
 
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use quell_bench::antagonist::{self, AntagonistReport, AntagonistSpec, Kind, Phase, Progress};
 use quell_model::SchedClass;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 use super::launch::launched;
 use super::{check, usual};
@@ -57,7 +58,8 @@ impl request::Request for Request {
 /// A running antagonist.
 pub struct Antagonist {
     asked: request::Asked<Request>,
-    directory: TempDir,
+    /// Where it counts: memory that has no name, so that nothing is left behind, whatever ends this process.
+    counted: OwnedFd,
 }
 
 impl Antagonist {
@@ -66,15 +68,15 @@ impl Antagonist {
     /// # Errors
     /// If it cannot be started.
     pub fn start(asked: Asked, at_most: Duration) -> Result<Antagonist> {
-        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let counted = memfd_create("quell-progress", MemfdFlags::CLOEXEC).context("cannot take memory to count in")?;
         let usual = usual(asked.kind, asked.threads)?;
         let duration_ns = (at_most + Duration::from_secs(1)).as_nanos() as u64;
         let spec = AntagonistSpec { duration_ns, phase: asked.phase.or(usual.phase), ..usual };
         check(&spec)?;
-        let request = Request { spec, progress: progress(&directory) };
+        let request = Request { spec, progress: progress(&counted) };
         let start = |command: &mut std::process::Command| launched(command.stderr(Stdio::null()), asked.class);
         let asked = request::Asked::start(&request, start).context("cannot start the antagonist")?;
-        Ok(Antagonist { asked, directory })
+        Ok(Antagonist { asked, counted })
     }
 
     /// Waits until it works.
@@ -83,7 +85,7 @@ impl Antagonist {
     /// If it ends, or does not begin within 20 s.
     pub fn begun(mut self) -> Result<Antagonist> {
         let begun = Instant::now();
-        while Progress::open(&progress(&self.directory))?.is_none_or(|progress| progress.started_ns().is_none()) {
+        while Progress::open(&progress(&self.counted))?.is_none_or(|progress| progress.started_ns().is_none()) {
             if let Some(status) = self.asked.ended()? {
                 bail!("the antagonist ended at once with {status}");
             }
@@ -112,6 +114,7 @@ impl Antagonist {
     }
 }
 
-fn progress(directory: &TempDir) -> PathBuf {
-    directory.path().join("progress")
+/// A path to it for both processes.
+fn progress(counted: &OwnedFd) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), counted.as_raw_fd()).into()
 }

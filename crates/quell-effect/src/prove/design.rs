@@ -99,15 +99,26 @@ impl Design {
             let Some(least) = levels().next() else {
                 return refuse(format!("no quantile up to {}", request.quantile), "give 0.5, 0.9, 0.99 or 0.999");
             };
-            let needed = block(least) * f64::from(blocks_per_group) * FEWEST_GROUPS as f64;
+            let group = block(least) * f64::from(blocks_per_group);
+            let mut needed = (group * FEWEST_GROUPS as f64).ceil();
+            // As it is counted above.
+            while ((needed / group) as u64) < FEWEST_GROUPS {
+                needed += 1.0;
+            }
+            let is_rare = block(least) > dropped + (PER_SETTLING * dropped).max(SHORTEST);
+            let rare = if is_rare {
+                format!(" where {} are measured", human::rate(request.per_second))
+            } else {
+                String::new()
+            };
             return Err(EffectError::Design {
                 problem: format!(
-                    "{} are too short for {} groups of blocks at {}",
+                    "{} are too short: a verdict takes {} blocks of {}{rare}",
                     words(length),
-                    FEWEST_GROUPS,
-                    human::rate(request.per_second)
+                    FEWEST_GROUPS * u64::from(blocks_per_group),
+                    seconds(block(least)),
                 ),
-                fix: format!("give --for {}m or more", (needed / 60.0).ceil()),
+                fix: format!("give --for {needed}s or more"),
             });
         };
         let groups = u32::try_from(groups(quantile)).unwrap_or(u32::MAX);

@@ -19,12 +19,14 @@ mod series;
 mod verdict;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod synthetic;
 #[cfg(test)]
 mod tests;
 
 pub use design::{Design, Request, Turn};
-pub use found::{CarryOver, Found, analyse};
+pub use found::{Arms, CarryOver, Found, analyse};
 pub use series::Measured;
 pub use verdict::Verdict;
 

@@ -7,6 +7,9 @@ use super::found::looks;
 use super::series::groups;
 use super::synthetic::{Kind, PER_BLOCK, blocks};
 use super::*;
+use crate::phase::Measure;
+
+const ARMS: Arms<'_> = Arms { measure: Measure::Probe, off: "off", on: Arms::ON };
 
 fn request() -> Request {
     Request {
@@ -54,7 +57,8 @@ fn blocks_are_long_enough_for_the_quantile_or_the_quantile_is_a_lower_one() {
 fn what_cannot_be_planned_is_refused_with_the_fix() {
     for (request, fix) in [
         (Request { per_second: 1.0, ..request() }, "2 min"),
-        (Request { per_second: 1.0, ..request() }, "give --for 19m or more"),
+        (Request { per_second: 1.0, ..request() }, "give --for 1137s or more"),
+        (Request { per_second: 1.0, ..request() }, "where 1 /s are measured"),
         (Request { per_second: 0.0, ..request() }, "put load on the service"),
         (Request { off_share: 0.7, ..request() }, "0.1 to 0.5"),
         (Request { off_share: f64::NAN, ..request() }, "0.1 to 0.5"),
@@ -64,6 +68,16 @@ fn what_cannot_be_planned_is_refused_with_the_fix() {
         let request = Request { length: Duration::from_secs(120), ..request };
         let error = Design::of(&request).unwrap_err().to_string();
         assert!(error.contains(fix) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
+fn the_least_time_that_is_named_is_enough_and_a_second_less_is_not() {
+    for off_share in [0.1, 1.0 / 3.0, 0.5] {
+        let asked = |seconds| Request { length: Duration::from_secs(seconds), off_share, ..request() };
+        let error = Design::of(&asked(1)).unwrap_err().to_string();
+        let least: u64 = error.split("--for ").nth(1).unwrap().split('s').next().unwrap().parse().unwrap();
+        assert!(Design::of(&asked(least)).is_ok() && Design::of(&asked(least - 1)).is_err(), "{error}");
     }
 }
 
@@ -115,15 +129,39 @@ fn run(design: &Design, blocks: &[Measured]) -> Found {
 
 /// How many experiments of this many, in which there is no difference, have a verdict that there is.
 fn wrong_verdicts(kind: Kind, series: u64) -> u64 {
-    let is_wrong = |number: &u64| {
-        let design = small(*number);
-        let (groups, _) = groups(&blocks(&design, kind, number ^ 0x5eed, 1.0, |_| 1.0), 3, design.quantile);
-        design
-            .looks
-            .iter()
-            .any(|look| !Draws::of(&groups, looks(&design, &groups, *look), design.seed).is_possible(0.0))
+    (0..series)
+        .filter(|number| has_a_verdict(*number, &|design| blocks(design, kind, number ^ 0x5eed, 1.0, |_| 1.0)))
+        .count() as u64
+}
+
+fn has_a_verdict(number: u64, blocks: &dyn Fn(&Design) -> Vec<Measured>) -> bool {
+    let design = small(number);
+    let (groups, _) = groups(&blocks(&design), 3, design.quantile);
+    let is_possible = |look: &u32| Draws::of(&groups, looks(&design, &groups, *look), design.seed).is_possible(0.0);
+    !design.looks.iter().all(is_possible)
+}
+
+/// How much the values of neighbours have in common.
+fn correlation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let product = |apart: usize| {
+        values.iter().zip(&values[apart..]).map(|(one, other)| (one - mean) * (other - mean)).sum::<f64>()
     };
-    (0..series).filter(is_wrong).count() as u64
+    product(1) / product(0)
+}
+
+/// The same of latencies of a real service that were recorded, which depend on each other over many blocks.
+#[test]
+fn of_recorded_series_without_a_difference_four_to_six_in_a_hundred_have_a_verdict() {
+    let lines = recorded::lines();
+    assert!(lines.len() >= 1_400 && lines.iter().map(Vec::len).sum::<usize>() >= 10_000);
+    let of_blocks: Vec<f64> =
+        recorded::in_order(&lines, &small(0)).iter().map(|block| series::logarithm(&block.phase, 0.9)).collect();
+    let alike = correlation(&of_blocks);
+    assert!(alike > 0.2, "the recording's blocks depend on each other: {alike}");
+    let wrong =
+        (0..2_000).filter(|number| has_a_verdict(*number, &|design| recorded::blocks(&lines, design, *number))).count();
+    assert!((80..=120).contains(&wrong), "{wrong} of 2,000");
 }
 
 /// The promise: 5 of 100, whatever the values depend on.
@@ -198,7 +236,11 @@ fn no_difference_has_a_bound_and_too_little_says_how_much_more() {
     let unclear = run(&design, &blocks(&design, Kind::Bursty, 5, 1.0, |_| 1.0));
     let Verdict::CannotTell { more_seconds: Some(more) } = unclear.verdict else { panic!("{unclear:?}") };
     assert!(more >= design.group_seconds(), "{more}");
-    assert!(unclear.headline("web").starts_with("web: cannot tell yet: about "), "{}", unclear.headline("web"));
+    assert!(
+        unclear.headline("web", &ARMS).starts_with("web: cannot tell yet: about "),
+        "{}",
+        unclear.headline("web", &ARMS)
+    );
 }
 
 #[test]
@@ -286,5 +328,5 @@ fn json_has_the_verdict_by_name() {
     let text = serde_json::to_string(&found).unwrap();
     assert!(text.contains("\"verdict\":\"helps\""), "{text}");
     assert_eq!(serde_json::from_str::<Found>(&text).unwrap().verdict, Verdict::Helps);
-    assert!(found.headline("web").starts_with("web: helps: p90 "), "{}", found.headline("web"));
+    assert!(found.headline("web", &ARMS).starts_with("web: helps: p90 "), "{}", found.headline("web", &ARMS));
 }

@@ -11,7 +11,8 @@ pub(super) fn of(effect: &Effect, wanted: f64) -> String {
     let target = foreign::text(&effect.target);
     let counts = counts(effect);
     let Some(comparison) = &effect.comparison else {
-        return format!("{target}: too little was measured to compare ({counts})");
+        let fix = "put load on it, or measure for longer";
+        return format!("{target}: too little was measured to compare ({counts}): {fix}");
     };
     let name = effect.quantile_name(comparison.quantile);
     let [before, after] = [comparison.before_ns, comparison.after_ns].map(|ns| effect.duration(ns));

@@ -69,7 +69,10 @@ fn too_few_values_have_a_lower_quantile_or_none() {
     assert!(of(31).headline.ends_with("(9.0 × higher; 310 and 1,950 requests of a probe, too few for p99)"));
     assert!(of(31).headline.starts_with("web: p90 "));
     let one = of(1);
-    assert_eq!(one.headline, "web: too little was measured to compare (10 and 1,950 requests of a probe)");
+    assert_eq!(
+        one.headline,
+        "web: too little was measured to compare (10 and 1,950 requests of a probe): put load on it, or measure for longer"
+    );
     assert!(one.comparison.is_none() && !one.text(&Screen::columns(80)).contains('█'));
     assert!(of(9).headline.starts_with("web: measured too shortly to compare: p50 "), "{}", of(9).headline);
 }

@@ -6,44 +6,12 @@ mod waiting;
 
 use std::time::Duration;
 
-use quell_model::Selector;
-
 pub use histogram::OwnHistogram;
 pub use probe::{MOST_PER_SECOND, Probe};
 pub use waiting::Waiting;
 
 use crate::error::Result;
 use crate::phase::{Measure, Slice};
-
-/// The source that there is for a service.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Choice {
-    /// Its own histogram.
-    Histogram(quell_scrape::Source),
-    /// A probe.
-    Probe {
-        /// Of this URL.
-        url: String,
-        /// Requests per second.
-        per_second: f64,
-    },
-    /// Neither: the queueing delay of the threads that these select.
-    Waiting(Vec<Selector>),
-}
-
-impl Choice {
-    /// Opens the source.
-    ///
-    /// # Errors
-    /// If there is no such thing to measure.
-    pub fn open(self) -> Result<Box<dyn Source>> {
-        Ok(match self {
-            Choice::Histogram(page) => Box::new(OwnHistogram::new(page)?),
-            Choice::Probe { url, per_second } => Box::new(Probe::start(&url, per_second)?),
-            Choice::Waiting(selectors) => Box::new(Waiting::of(selectors)?),
-        })
-    }
-}
 
 /// Measures a service while it runs.
 pub trait Source {
@@ -58,6 +26,12 @@ pub trait Source {
     /// # Errors
     /// If it cannot be read now, or ([`crate::EffectError::is_final`]) never again.
     fn look(&mut self) -> Result<Option<Slice>>;
+
+    /// Requests that have had no answer for longer than from look to look: for how long so far, ns, each with its count. A service
+    /// that answers nothing is the slowest of all, not one without values.
+    fn unanswered(&self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
 
     /// Bounds of its buckets, ns, ascending; none where it has single values.
     fn edges(&self) -> Vec<u64> {

@@ -57,6 +57,16 @@ impl Probe {
     }
 }
 
+impl Probe {
+    /// Refuses what is no URL of a service, and asks none.
+    ///
+    /// # Errors
+    /// With the fix.
+    pub fn check(url: &str) -> Result<()> {
+        spec(url, 1.0).map(drop)
+    }
+}
+
 impl Source for Probe {
     fn measure(&self) -> Measure {
         Measure::Probe
@@ -73,6 +83,11 @@ impl Source for Probe {
         let cells = self.monitor.live.as_ref().map(Live::take).unwrap_or_default();
         let to_ns = clock::now().0;
         Ok(self.last_ns.replace(to_ns).map(|from_ns| Slice { from_ns, to_ns, cells }))
+    }
+
+    fn unanswered(&self) -> Vec<(u64, u64)> {
+        let live = self.monitor.live.as_ref();
+        live.map(|live| live.waiting(clock::now().0, EVERY.as_nanos() as u64)).unwrap_or_default()
     }
 
     fn caveats(&self) -> Vec<String> {
@@ -94,6 +109,9 @@ impl Drop for Probe {
 }
 
 fn spec(url: &str, per_second: f64) -> Result<LoadSpec> {
+    if !url.contains("://") {
+        return Err(EffectError::NoProtocol(url.to_owned()));
+    }
     let endpoint: Endpoint = url.parse()?;
     let protocol = endpoint.protocol.ok_or_else(|| EffectError::NoProtocol(url.to_owned()))?;
     let spec = LoadSpec {

@@ -37,6 +37,20 @@ fn a_probe_finds_the_delay_of_a_service() {
 }
 
 #[test]
+fn a_service_that_answers_nothing_is_slow_and_not_without_values() {
+    let service = Service::start();
+    let mut probe = Probe::start(&format!("http://{}/", service.address), 50.0).unwrap();
+    watch(&mut probe, LONG, |phase| phase.count() < 5).unwrap();
+    service.delay_ms.store(120_000, Relaxed);
+    let begun = std::time::Instant::now();
+    let waits = |phase: &Phase| phase.at(0.5) < 500_000_000;
+    let phase = watch(&mut probe, LONG, waits).unwrap();
+    assert!(!waits(&phase), "half of its requests have waited for half a second");
+    let sent = 2.0 * 50.0 * begun.elapsed().as_secs_f64();
+    assert!(phase.count() > 20 && (phase.count() as f64) < sent, "{} of {sent}: each counts once", phase.count());
+}
+
+#[test]
 fn a_probe_stores_nothing_and_ends_with_its_source() {
     let service = Service::memcached();
     let mut probe = Probe::start(&format!("memcached://{}", service.address), 200.0).unwrap();

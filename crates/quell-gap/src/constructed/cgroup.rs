@@ -135,8 +135,12 @@ impl Group {
 
     /// Caps the group at this many CPUs in each period.
     pub fn cap(&self, cpus: u32, period: Nanos) -> Result<(), GapError> {
-        let period = period.0 / 1000;
-        let quota = period * u64::from(cpus);
+        self.limit(Nanos(period.0 * u64::from(cpus)), period)
+    }
+
+    /// Caps the group at this much CPU time in each period.
+    pub fn limit(&self, quota: Nanos, period: Nanos) -> Result<(), GapError> {
+        let (quota, period) = (quota.0 / 1000, period.0 / 1000);
         match self.version {
             Version::One => {
                 write(&self.path.join("cpu.cfs_period_us"), &period.to_string())?;

@@ -6,6 +6,8 @@
 //! the measurement as little as possible: for the seconds of a run they get little CPU time.
 
 mod cgroup;
+#[cfg(test)]
+mod flood;
 mod spinner;
 
 use quell_model::{CpuCount, CpuId, CpuSet, Nanos, Selector};
@@ -15,8 +17,14 @@ use crate::Report;
 use crate::Request;
 use crate::machine::Machine;
 use crate::measure::{Method, Window, measure};
-use cgroup::Hierarchy;
-use spinner::Spinner;
+#[cfg(test)]
+pub(crate) use cgroup::Group;
+pub(crate) use cgroup::Hierarchy;
+#[cfg(test)]
+pub(crate) use flood::KernelFlood;
+#[cfg(test)]
+pub(crate) use spinner::MeasureFirst;
+pub(crate) use spinner::Spinner;
 
 /// One case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

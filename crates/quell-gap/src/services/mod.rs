@@ -4,7 +4,7 @@
 //! of its threads wait there, one CPU's time is lost. Requests play no part; `crate::Accounting` measures those.
 
 mod guess;
-mod limits;
+pub(crate) mod limits;
 mod ranking;
 mod sampled;
 mod traced;
@@ -12,6 +12,7 @@ mod waits;
 mod watch;
 
 pub use guess::{Guess, Reading};
+pub use limits::Limited;
 pub use ranking::{Cause, Loss, Losses, Row, rank};
-pub use waits::{Holder, Lost, Waits};
+pub use waits::{Holder, Lost, Pieces, Waited, Waits};
 pub use watch::{Services, watch};

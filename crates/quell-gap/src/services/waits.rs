@@ -27,6 +27,24 @@ pub struct Lost {
     pub by: BTreeMap<Holder, Nanos>,
 }
 
+/// For how long a service waited on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// The CPU's time: however many of its threads waited there.
+    pub cpu: Nanos,
+    /// Its threads' time: the sum over those that waited there.
+    pub threads: Nanos,
+}
+
+/// By CPU and by what had it.
+pub type Pieces = BTreeMap<(u32, Holder), Waited>;
+
+#[derive(Clone, Debug, Default)]
+struct Book {
+    ran: Nanos,
+    waited: Pieces,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Waiting(usize),
@@ -47,7 +65,7 @@ struct Cpu {
 /// The losses of services over a window: fed with events in the order of time. Those before the window's begin set the scene.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    books: Vec<Lost>,
+    books: Vec<Book>,
     threads: HashMap<i32, (Slot, Place)>,
     cpus: Vec<Cpu>,
     ours: CpuSet,
@@ -61,7 +79,7 @@ impl Waits {
         let numbers = cpus.iter().last().map_or(0, |cpu| cpu.index() + 1);
         let cpu = Cpu { task: Task::Idle, is_known: false, since: begin, waiting: Vec::new() };
         Waits {
-            books: vec![Lost::default(); services],
+            books: vec![Book::default(); services],
             threads: HashMap::new(),
             cpus: vec![cpu; numbers],
             ours: cpus,
@@ -121,9 +139,26 @@ impl Waits {
     /// Ends the window.
     #[must_use]
     pub fn close(mut self, end: Nanos) -> Vec<Lost> {
-        self.now = self.now.max(end);
+        self.settle_all(end);
+        let lost = |book: Book| {
+            let mut by = BTreeMap::<Holder, Nanos>::new();
+            for ((_, holder), waited) in book.waited {
+                *by.entry(holder).or_default() += waited.cpu;
+            }
+            Lost { ran: book.ran, by }
+        };
+        self.books.into_iter().map(lost).collect()
+    }
+
+    /// What each service waited for until now, since the last cut; the window goes on.
+    pub fn cut(&mut self, now: Nanos) -> Vec<Pieces> {
+        self.settle_all(now);
+        self.books.iter_mut().map(|book| std::mem::take(&mut book.waited)).collect()
+    }
+
+    fn settle_all(&mut self, until: Nanos) {
+        self.now = self.now.max(until);
         (0..self.cpus.len()).for_each(|cpu| self.settle(cpu));
-        self.books
     }
 
     fn place_of(&self, tid: i32) -> Option<Place> {
@@ -190,9 +225,11 @@ impl Waits {
         {
             book.ran += span;
         }
-        for (slot, _) in waiting.iter() {
+        for (slot, threads) in waiting.iter() {
             let holder = if holder == Holder::Service(*slot) { Holder::Own } else { holder };
-            *self.books[usize::from(*slot)].by.entry(holder).or_default() += span;
+            let waited = self.books[usize::from(*slot)].waited.entry((cpu as u32, holder)).or_default();
+            waited.cpu += span;
+            waited.threads += Nanos(span.0 * u64::from(*threads));
         }
     }
 }

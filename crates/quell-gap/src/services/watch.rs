@@ -47,7 +47,7 @@ pub struct Services {
     pub interrupted: bool,
 }
 
-/// By which means the threads are watched.
+/// How to measure the threads are watched.
 enum Means {
     Traced(Box<Traced>),
     Sampled(Sampled),

@@ -67,6 +67,10 @@ fn kernel_arguments(machine: &Machine, wiring: &Wiring) -> String {
     if machine.accelerator == Accelerator::Emulation {
         arguments.extend(["tsc=reliable", "no_timer_check"].map(str::to_owned));
     }
+    if machine.clock == Clock::Free {
+        // The kernel ends a BPF scheduler when a CPU makes no progress; here the host just gave it no time.
+        arguments.extend(["nosoftlockup", "rcupdate.rcu_cpu_stall_suppress=1"].map(str::to_owned));
+    }
     let tsc_khz = match (&machine.clock, machine.accelerator) {
         (Clock::Lockstep(_), _) => Some(1_000_000), // the plugin's counter ticks in nanoseconds
         (Clock::Free, Accelerator::Emulation) => wiring.host_tsc_khz,
@@ -251,6 +255,14 @@ mod tests {
         let its = ["loglevel=5".to_owned()];
         let text = kernel_arguments(&machine, &Wiring { kernel_arguments: &its, ..wiring() });
         assert!(text.starts_with("console=ttyS0 quiet ") && text.ends_with(" loglevel=5 loglevel=3"), "{text}");
+    }
+
+    #[test]
+    fn a_pause_of_the_host_is_no_lockup_in_a_guest_with_the_hosts_clock() {
+        let lockstep = Machine::measuring(2, Lockstep { serial: true, mips: 125, quantum_ns: 1000 }, Vec::new());
+        for (machine, pauses) in [(Machine::default(), true), (lockstep, false)] {
+            assert_eq!(kernel_arguments(&machine, &wiring()).contains(" nosoftlockup "), pauses);
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub enum Input {
 }
 
 /// A guest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Virtual CPUs.
     pub cpus: u32,

@@ -1,5 +1,5 @@
-//! Boots the suites that a test program was asked for, as many at once as there are CPUs: its harness takes tests in the order
-//! of their names, so that its threads would wait for the same boot.
+//! Boots the suites that a test program was asked for, as many boots at once as there are CPUs: its harness takes tests in the
+//! order of their names, so that its threads would wait for the same boot. Suites of the same machine share a boot.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::env;
@@ -7,7 +7,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use super::{Suite, wants_ignored};
+use super::{Suite, boot, wants_ignored};
+
+/// A boot costs 10 to 20 s; a guest that hangs takes the results of all its suites with it.
+const SUITES_A_BOOT: usize = 4;
 
 /// A suite of this test program.
 pub struct Registered(pub &'static Suite);
@@ -27,14 +30,19 @@ fn begin() -> BTreeSet<&'static str> {
     suites.retain(|suite| tests.iter().any(|test| test.starts_with(&suite.prefix())));
     suites.sort_by_key(|suite| suite.module);
     let modules = suites.iter().map(|suite| suite.module).collect();
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(suites.len());
-    let queue = Arc::new(Mutex::new(VecDeque::from(suites)));
+    let boots = together(suites);
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(boots.len());
+    let queue = Arc::new(Mutex::new(VecDeque::from(boots)));
     for _ in 0..workers {
         let queue = Arc::clone(&queue);
         thread::spawn(move || {
             let next = || queue.lock().expect("no holder panics").pop_front();
-            while let Some(suite) = next() {
-                suite.report();
+            while let Some(suites) = next() {
+                let report = boot(&suites);
+                for suite in suites {
+                    // Set before only by a test that did not wait, of which there is none.
+                    let _ = suite.report.set(report.clone());
+                }
             }
         });
     }
@@ -49,6 +57,19 @@ fn selected() -> Option<BTreeSet<String>> {
         tests.retain(|test| !ignored.contains(test));
     }
     Some(tests)
+}
+
+/// Those that share a boot, in their order.
+fn together(suites: Vec<&'static Suite>) -> Vec<Vec<&'static Suite>> {
+    let mut boots: Vec<Vec<&'static Suite>> = Vec::new();
+    for suite in suites {
+        let machine = suite.machine();
+        match boots.iter_mut().find(|boot| boot.len() < SUITES_A_BOOT && boot[0].machine() == machine) {
+            Some(boot) => boot.push(suite),
+            None => boots.push(vec![suite]),
+        }
+    }
+    boots
 }
 
 /// What the harness lists for this program's own arguments and these.

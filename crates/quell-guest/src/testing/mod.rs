@@ -13,9 +13,9 @@
 //! }
 //! ```
 //!
-//! On the host this very test program is packed for each suite, the machine is booted once, and the whole suite runs in it;
-//! each test then passes or fails as it did there, and prints its output from there (`-- --show-output` shows it). A test
-//! that was not executed inside has failed. As many suites are booted at once as there are CPUs.
+//! On the host this very test program is packed, its machine is booted, and the whole suite runs in it, with the next ones that
+//! want the same machine; each test then passes or fails as it did there, and prints its output from there
+//! (`-- --show-output` shows it). A test that was not executed inside has failed. There are as many boots at once as CPUs.
 
 mod ahead;
 mod report;
@@ -85,7 +85,7 @@ impl Suite {
     ///
     /// # Panics
     /// When the test failed inside, did not run there, or the lab itself failed.
-    pub fn run(&self, test: &str, body: fn()) {
+    pub fn run(&'static self, test: &str, body: fn()) {
         if env::var_os(INSIDE).is_some() {
             return body();
         }
@@ -102,49 +102,53 @@ impl Suite {
     }
 
     /// What the suite's boot came to.
-    fn report(&self) -> &Result<Report, String> {
-        self.report.get_or_init(|| {
-            panic::catch_unwind(AssertUnwindSafe(|| self.boot())).unwrap_or_else(|_| Err("it panicked".into()))
-        })
+    fn report(&'static self) -> &'static Result<Report, String> {
+        self.report.get_or_init(|| boot(&[self]))
+    }
+
+    /// The machine; files of the host are not seen in it.
+    fn machine(&self) -> Machine {
+        let mut machine = (self.machine)();
+        if machine.root == Root::Host {
+            machine.root = Root::Packed(Vec::new());
+        }
+        machine
     }
 
     /// The start of the test program's own names for these tests: the module's path without the crate.
     fn prefix(&self) -> String {
         self.module.split_once("::").map(|(_, path)| format!("{path}::")).unwrap_or_default()
     }
+}
 
-    fn boot(&self) -> Result<Report, String> {
-        let program = env::current_exe().map_err(|error| error.to_string())?;
-        let mut machine = (self.machine)();
-        if machine.root == Root::Host {
-            machine.root = Root::Packed(Vec::new());
-        }
-        let mut job = Job::new([
-            program.as_os_str(),
-            "--test-threads=1".as_ref(),
-            "--show-output".as_ref(),
-            self.prefix().as_ref(),
-        ]);
-        // Who asked for ignored tests has them executed inside, too.
-        if wants_ignored() {
-            job.command.push("--include-ignored".into());
-        }
-        job.directory = "/".into();
-        job.environment.push((INSIDE.into(), "1".into()));
-        // What the scheduler under test is asked to do.
-        job.environment.extend(env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("QUELL_SCX_")));
-        let other = env::var(OTHER_LIMIT).ok().and_then(|seconds| seconds.parse().ok());
-        job.timeout = Some(other.map_or(LIMIT, Duration::from_secs));
-        let lab = Lab::new(&ToStderr).map_err(|error| error.to_string())?;
-        let output = lab.output(&machine, &job).map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        // 101 is the status of a test program some of whose tests have failed.
-        let status = output.ending.status;
-        if status != 0 && status != 101 {
-            return Err(format!("the test program ended with status {status}:\n{text}"));
-        }
-        Ok(Report::read(text))
+/// Runs these suites, which want the same machine, in a boot.
+fn boot(suites: &[&'static Suite]) -> Result<Report, String> {
+    panic::catch_unwind(AssertUnwindSafe(|| boot_and_run(suites))).unwrap_or_else(|_| Err("it panicked".into()))
+}
+
+fn boot_and_run(suites: &[&'static Suite]) -> Result<Report, String> {
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let mut job = Job::new([program.as_os_str(), "--test-threads=1".as_ref(), "--show-output".as_ref()]);
+    job.command.extend(suites.iter().map(|suite| suite.prefix().into()));
+    // Who asked for ignored tests has them executed inside, too.
+    if wants_ignored() {
+        job.command.push("--include-ignored".into());
     }
+    job.directory = "/".into();
+    job.environment.push((INSIDE.into(), "1".into()));
+    // What the scheduler under test is asked to do.
+    job.environment.extend(env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("QUELL_SCX_")));
+    let other = env::var(OTHER_LIMIT).ok().and_then(|seconds| seconds.parse().ok());
+    job.timeout = Some(other.map_or(LIMIT, Duration::from_secs) * suites.len() as u32);
+    let lab = Lab::new(&ToStderr).map_err(|error| error.to_string())?;
+    let output = lab.output(&suites[0].machine(), &job).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    // 101 is the status of a test program some of whose tests have failed.
+    let status = output.ending.status;
+    if status != 0 && status != 101 {
+        return Err(format!("the test program ended with status {status}:\n{text}"));
+    }
+    Ok(Report::read(text))
 }
 
 /// Was this test program asked for ignored tests?

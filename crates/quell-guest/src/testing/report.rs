@@ -10,7 +10,7 @@ pub(super) enum Verdict {
 }
 
 /// The results of a test program's run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Report {
     text: String,
     verdicts: BTreeMap<String, Verdict>,

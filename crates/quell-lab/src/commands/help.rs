@@ -5,8 +5,8 @@ use quell_command::help::{Group, Help};
 /// What `quell-lab --help` says beside the options.
 pub const HELP: Help = Help {
     groups: &GROUPS,
-    below: "Options: --wide (every column of tables), --help, --version. Exit status: 0 done; \
-            1 failed, or the answer is no; 2 wrong command line; 130 Ctrl-C.",
+    below: "Options: --wide (every column of tables), --help, --version. Exit status: 0 success; \
+            1 failure, or problem found; 2 wrong command line; 130 Ctrl-C.",
 };
 
 const GROUPS: [Group; 5] = [

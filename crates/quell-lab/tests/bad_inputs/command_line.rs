@@ -20,8 +20,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     // replay
     ("replay", 2, "<FILE>"),
     ("replay nothere.rec", 1, "nothere.rec … quell run --record"),
-    ("replay .", 1, ".: it is not a record"),
-    ("replay notes", 1, "notes: it is not a record"),
+    ("replay .", 1, ".: it is not a Quell record"),
+    ("replay notes", 1, "notes: it is not a Quell record"),
     ("replay /dev/null", 1, "/dev/null: it ends within its header"),
     ("replay notes --policy nonsense", 1, "no policy 'nonsense' … guard"),
     ("replay notes --layer x", 2, "--layer"),

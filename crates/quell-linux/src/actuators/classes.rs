@@ -20,7 +20,7 @@ impl Actuator for Classes {
                 let closed = CpuV1::find(here.roots).is_some_and(|cpu| cpu.has_real_time_budgets());
                 let closed =
                     if closed { "; a cgroup whose cpu.rt_runtime_us is 0 can have no real-time class" } else { "" };
-                Support::Partly(format!("threads that are born later get it within {interval}{closed}"))
+                Support::Partly(format!("threads created later get it within {interval}{closed}"))
             }
             // A dry run sets nothing: it only reports the missing privilege.
             false if here.options.dry_run => {

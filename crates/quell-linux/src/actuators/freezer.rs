@@ -12,7 +12,7 @@ pub(super) struct Freezer;
 
 impl Actuator for Freezer {
     fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
-        found.knobs.insert(KnobKind::Pause, here.by_level("by SIGSTOP, which the parent of the process sees"));
+        found.knobs.insert(KnobKind::Pause, here.by_level("by SIGSTOP, which the parent process notices"));
         let why = "the kernel stops processes and cgroups, not threads".to_owned();
         found.limit_on(KnobKind::Pause, TargetKind::Thread, Support::No { why, fix: "pause the workload".into() });
     }

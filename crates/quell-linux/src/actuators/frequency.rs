@@ -74,5 +74,8 @@ pub(crate) fn check_frequencies(khz: &HashMap<CpuId, u32>, members: &Members) ->
 
 fn not_alike(domain: &FrequencyDomain) -> LinuxError {
     let what = format!("the CPUs {} have one frequency together", domain.control.cpus);
-    LinuxError::unsupported(what, "set them alike: give foreground and background whole domains of their own")
+    LinuxError::unsupported(
+        what,
+        "set them to the same value: give foreground and background separate frequency domains",
+    )
 }

@@ -7,8 +7,8 @@ use crate::write::{Place, Value};
 use crate::{LinuxError, sysfs};
 
 const NONE: &str = "no GPU, or not one alone, has frequencies in /sys/class/devfreq";
-const FIX: &str = "none: discrete GPUs (NVML) are left alone, because their clock does not relieve the CPUs' memory, and \
-                    what is locked there cannot be read back";
+const FIX: &str = "none: discrete GPUs (NVML) are not managed: their clock does not relieve the CPUs' memory, and a \
+                    locked clock cannot be read back";
 
 /// devfreq's `max_freq`.
 pub(super) struct Gpu;
@@ -17,7 +17,7 @@ impl Actuator for Gpu {
     fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let support = match (sysfs::gpu(&here.roots.sys), here.options.gpu) {
             (Ok(Some(_)), true) => Support::Yes,
-            (Ok(Some(_)), false) => forbidden("a GPU's frequency concerns all that use it", "machine.gpu"),
+            (Ok(Some(_)), false) => forbidden("a GPU's frequency affects all programs that use it", "machine.gpu"),
             _ => Support::No { why: NONE.into(), fix: FIX.into() },
         };
         found.knobs.insert(KnobKind::GpuFrequencyKhz, support);

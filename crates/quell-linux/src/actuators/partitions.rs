@@ -24,7 +24,7 @@ impl Actuator for Partitions {
     fn check(&self, subject: &Subject<'_>) -> Result<(), LinuxError> {
         let is_wanted = subject.wanted.partition == Some(true);
         if is_wanted && subject.level == Level::Threads {
-            let what = format!("workload '{}': single threads are no CPU partition", subject.name);
+            let what = format!("workload '{}': single threads cannot be a CPU partition", subject.name);
             return Err(LinuxError::unsupported(what, NO_CGROUP));
         }
         subject.refuse_several_groups(is_wanted)

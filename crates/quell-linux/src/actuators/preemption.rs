@@ -16,7 +16,7 @@ impl Actuator for Preemption {
     fn report(&self, here: &Here<'_>, found: &mut Capabilities) {
         let path = preempt::path(&here.roots.sys);
         let support = match (here.options.preemption_mode, path.exists()) {
-            (false, _) => forbidden("it concerns the whole machine", "machine.preemption"),
+            (false, _) => forbidden("it affects the whole machine", "machine.preemption"),
             (true, true) => Support::Yes,
             (true, false) => Support::No { why: format!("{} is not there", foreign::path(&path)), fix: FIX.into() },
         };

@@ -31,8 +31,7 @@ impl Actuator for Groups {
                     (true, _) => lacks("resctrl has no L3 here: the processor cannot divide its cache", MOUNT),
                     (false, true) => Support::Yes,
                     (false, false) => Support::Partly(
-                        "work that Quell was not given fills the same ways: machine.cache = true takes it to the rest"
-                            .into(),
+                        "unmanaged work fills the same ways: machine.cache = true moves it to the rest".into(),
                     ),
                 };
                 let throttle = match info.throttle {
@@ -141,7 +140,7 @@ fn keep(
     let place = Place::Group(group.clone());
     let there = draft.read(&place)?;
     if there == Some(Value::There(true)) && draft.ledger.touched(&place).is_none() && !draft.is_planned(&place) {
-        let what = format!("{} is there already and is not this agent's", foreign::path(&group));
+        let what = format!("{} already exists and is not this agent's", foreign::path(&group));
         return Err(LinuxError::unsupported(what, format!("remove it: rmdir {}", foreign::path(&group))));
     }
     if there == Some(Value::There(false)) {
@@ -179,7 +178,7 @@ fn in_anothers(thread: &ThreadId, subject: &Subject<'_>, group: &Path) -> LinuxE
     );
     LinuxError::unsupported(
         what,
-        "let that program give it back (echo the thread into the root's tasks), or leave the workload out",
+        "have that program release it (echo the thread into the root's tasks), or leave the workload out",
     )
 }
 
@@ -204,7 +203,7 @@ fn check_mask(info: &Info, mask: u32) -> Result<(), LinuxError> {
     let run = mask >> mask.trailing_zeros().min(31);
     let is_run = u64::from(run) & (u64::from(run) + 1) == 0;
     if mask.count_ones() < info.least || (info.contiguous && !is_run) {
-        let what = format!("a mask of cache ways of {mask:#x} does not exist here");
+        let what = format!("the cache way mask {mask:#x} is not valid here");
         let form = if info.contiguous { "one run of bits" } else { "bits" };
         let fix = format!("choose {form} among {:x}, at least {}", info.all_ways, info.least);
         return Err(LinuxError::unsupported(what, fix));

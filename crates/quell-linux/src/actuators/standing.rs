@@ -127,12 +127,12 @@ impl Values {
         match (setting.target, setting.knob) {
             (Target::Machine, Knob::Preemption(_)) => {
                 let allowed = members.options.preemption_mode;
-                check_allowed(allowed, "the preemption mode concerns the whole machine", "machine.preemption")?;
+                check_allowed(allowed, "the preemption mode affects the whole machine", "machine.preemption")?;
                 Ok(true)
             }
             (Target::Machine, Knob::GpuFrequencyKhz(khz)) => {
                 let allowed = members.options.gpu;
-                check_allowed(allowed, "the GPU's frequency concerns all that use it", "machine.gpu")?;
+                check_allowed(allowed, "the GPU's frequency affects all programs that use it", "machine.gpu")?;
                 self.gpu_khz = Some(khz);
                 Ok(true)
             }

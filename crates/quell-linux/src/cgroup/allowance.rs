@@ -74,7 +74,7 @@ impl<'a> Reading<'a> {
         let cpus = found.map_or(usable, |own| own.intersection(&usable));
         let cpus = if cpus.is_empty() { usable } else { cpus };
         let path = group.join("cpu.max");
-        // Above a workload a quota holds, whoever set it.
+        // Above a workload a quota holds, whatever set it.
         let before = if own { (self.origin)(&path) } else { None };
         let quota = before.or_else(|| cgroup::read_file(&path).ok().flatten()).and_then(|text| quota_of(&text));
         Allowed {

@@ -41,7 +41,7 @@ pub fn give_controllers(group: &Path, wanted: &str) -> Result<Written, LinuxErro
         let what = format!("the cpu controller keeps a quota, {}", foreign::path(&quota));
         return Err(LinuxError::unsupported(
             what,
-            "it stays given there: write -cpu to cgroup.subtree_control when that has ended",
+            "it remains enabled there: write -cpu to cgroup.subtree_control afterwards",
         ));
     }
     cgroup::write_file(&group.join("cgroup.subtree_control"), &change.join(" "))

@@ -112,7 +112,7 @@ fn fix_of(name: &str, error: &io::Error) -> &'static str {
         ("cgroup.subtree_control", Some(libc::EBUSY)) => {
             "the cgroup holds processes itself: move them to a child first (systemd: Delegate=yes and a sub-group)"
         }
-        ("cgroup.subtree_control", Some(libc::ENOENT)) => "its parent does not give it that controller",
+        ("cgroup.subtree_control", Some(libc::ENOENT)) => "its parent does not enable that controller for it",
         _ => "see Documentation/admin-guide/cgroup-v2.rst",
     }
 }

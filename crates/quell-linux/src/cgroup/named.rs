@@ -1,7 +1,7 @@
 //! Cgroups by the name in a selector: a path, a unit, a container, a pod, or a pattern of these.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use quell_model::Selector;
 use super::spelling::{container, own_name, pod, unescaped};
 use super::tree::{children, subtree_counted};
 use crate::LinuxError;
+use crate::engines::{Engines, Known};
 
 /// A `*` is within one cgroup's name, `**` any number of them.
 const PATHS: MatchOptions =
@@ -27,7 +28,7 @@ pub fn is_pattern(text: &str) -> bool {
 #[must_use]
 pub fn pattern_error(text: &str) -> Option<String> {
     let error = Pattern::new(text).err().filter(|_| is_pattern(text))?;
-    Some(format!("'{text}' is no pattern: {} (character {})", error.msg, error.pos + 1))
+    Some(format!("'{text}' is not a valid pattern: {} (character {})", error.msg, error.pos + 1))
 }
 
 /// Does a command line, its arguments separated by spaces, contain this text, literally or as a pattern?
@@ -47,6 +48,9 @@ pub fn line_contains(line: &[u8], text: &str) -> bool {
 pub struct Tree {
     root: PathBuf,
     systems: OnceCell<Vec<Place>>,
+    engines: PathBuf,
+    /// What the engines say of the containers here, by id.
+    called: OnceCell<BTreeMap<String, Known>>,
     unreadable: Cell<usize>,
 }
 
@@ -90,7 +94,19 @@ impl Tree {
     /// Below this root.
     #[must_use]
     pub fn at(root: &Path) -> Tree {
-        Tree { root: root.to_owned(), systems: OnceCell::new(), unreadable: Cell::new(0) }
+        Tree::with_engines(root, Path::new("/"))
+    }
+
+    /// Below this root, with the state of container engines below another directory than the machine's root.
+    #[must_use]
+    pub fn with_engines(root: &Path, engines: &Path) -> Tree {
+        Tree {
+            root: root.to_owned(),
+            systems: OnceCell::new(),
+            engines: engines.to_owned(),
+            called: OnceCell::new(),
+            unreadable: Cell::new(0),
+        }
     }
 
     /// The cgroups that a selector names, the outermost ones where one lies in another; None if it names processes.
@@ -112,6 +128,7 @@ impl Tree {
                 let (found, which) = self.containers(id)?;
                 Some(if which.len() > 1 { Vec::new() } else { found })
             }
+            Selector::Label(label) => Some(self.called(&|known| known.has_label(label))?),
             Selector::Pod(uid) => {
                 let uid = uid.to_ascii_lowercase().replace('_', "-");
                 let is = |place: &Place, name: &str| {
@@ -133,7 +150,7 @@ impl Tree {
         let ids: Vec<&str> = which.iter().take(4).map(|id| id.get(..16).unwrap_or(id)).collect();
         Ok((which.len() > 1).then(|| {
             format!(
-                "{} containers have ids that begin with it: {} …; write more of the id",
+                "{} containers have ids that begin with it, or have it as their name: {} …; write more of the id",
                 which.len(),
                 ids.join(" …, ")
             )
@@ -164,18 +181,37 @@ impl Tree {
         self.outermost(&|place, found| place.around == Around::Slices && fits(&unescaped(own_name(found))))
     }
 
-    /// The cgroups of containers whose ids begin so, and the ids. Those inside another container, scope or service count only
-    /// where no other fits, and only for ids long enough not to be met by chance.
+    /// The cgroups of containers whose ids begin so, or else that have this name, and the ids. Those inside another container,
+    /// scope or service count only where no other fits, and only for ids long enough not to be met by chance.
     fn containers(&self, id: &str) -> Result<(Vec<PathBuf>, BTreeSet<String>), LinuxError> {
-        let id = id.to_ascii_lowercase();
+        let (text, id) = (id, id.to_ascii_lowercase());
         let fits = |name: &str| container(name).is_some_and(|found| found.starts_with(&id));
         let mut found = self.outermost(&|place, name| place.around != Around::Owned && fits(name))?;
         if found.is_empty() && id.len() >= LONG_ENOUGH {
             found = self.outermost(&|_, name| fits(name))?;
         }
+        if found.is_empty() {
+            found = self.called(&|known| known.names.iter().any(|name| name == text))?;
+        }
         let id_of = |path: &PathBuf| container(path.file_name()?.to_str()?).map(str::to_owned);
         let which = found.iter().filter_map(id_of).collect();
         Ok((found, which))
+    }
+
+    /// The cgroups of containers of which the engines say this. What is inside another container is not theirs.
+    fn called(&self, is: &dyn Fn(&Known) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
+        let called = match self.called.get() {
+            Some(called) => called,
+            None => {
+                let engines = Engines::at(&self.engines);
+                let outer = self.systems()?.iter().filter(|place| place.around != Around::Owned);
+                let ids = outer.filter_map(|place| container(place.name()?));
+                let called = ids.map(|id| (id.to_owned(), engines.known(id))).collect();
+                self.called.get_or_init(|| called)
+            }
+        };
+        let fits = |name: &str| container(name).and_then(|id| called.get(id)).is_some_and(is);
+        self.outermost(&|place, name| place.around != Around::Owned && fits(name))
     }
 
     fn outermost(&self, is: &dyn Fn(&Place, &str) -> bool) -> Result<Vec<PathBuf>, LinuxError> {
@@ -232,7 +268,7 @@ impl Tree {
     }
 }
 
-/// So many digits of a container's id are met by no other one by chance.
+/// This many digits of a container's id are met by no other one by chance.
 const LONG_ENOUGH: usize = 12;
 
 /// As [`Tree::named`], of a tree that is read for this.

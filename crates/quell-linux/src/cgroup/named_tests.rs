@@ -28,7 +28,7 @@ fn patterns_name_every_cgroup_that_they_match() {
     assert_eq!(cgroup("batch.slice"), ["batch.slice"]);
     assert!(cgroup("none").is_empty());
     assert_eq!(found(&groups, &Selector::Unit("getty@*".into())), ["getty@1.service"]);
-    assert!(pattern_error("a[").unwrap().contains("no pattern"));
+    assert!(pattern_error("a[").unwrap().contains("not a valid pattern"));
     assert_eq!((pattern_error("a*"), pattern_error("a")), (None, None));
 }
 
@@ -174,4 +174,43 @@ fn a_command_line_contains_a_text_or_a_pattern() {
     for text in ["", "redis-server *:6380", "rediss", "[two]x"] {
         assert!(!line_contains(line, text), "{text}");
     }
+}
+
+#[test]
+fn containers_are_found_by_the_name_and_the_labels_that_their_engine_gave() {
+    let (root, engines) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ids = ["a", "b", "c"].map(|digit| digit.repeat(64));
+    let group = |id: &str| format!("system.slice/docker-{id}.scope");
+    ids.iter().for_each(|id| fs::create_dir_all(root.path().join(group(id))).unwrap());
+    // A container's root can make such a cgroup, too.
+    let inner = root.path().join(group(&ids[0])).join(group(&"d".repeat(64)));
+    fs::create_dir_all(inner).unwrap();
+    for (id, name, tier) in
+        [("a", "web", "front"), ("b", "api", "back"), ("c", "worker", "back"), ("d", "fake", "back")]
+    {
+        let directory = engines.path().join("var/lib/docker/containers").join(id.repeat(64));
+        fs::create_dir_all(&directory).unwrap();
+        let config = format!(r#"{{"Name":"/{name}","Config":{{"Labels":{{"tier":"{tier}"}}}}}}"#);
+        fs::write(directory.join("config.v2.json"), config).unwrap();
+    }
+    let found = |selector: Selector| -> Vec<String> {
+        let tree = Tree::with_engines(root.path(), engines.path());
+        let mut found: Vec<String> = tree
+            .named(&selector)
+            .unwrap()
+            .unwrap()
+            .iter()
+            .map(|path| path.strip_prefix(root.path()).unwrap().display().to_string())
+            .collect();
+        found.sort();
+        found
+    };
+    assert_eq!(found(Selector::Container("web".into())), [group(&ids[0])]);
+    assert_eq!(found(Selector::Container("bbbb".into())), [group(&ids[1])], "an id comes before a name");
+    assert_eq!(found(Selector::Label("tier=back".into())), [group(&ids[1]), group(&ids[2])]);
+    assert_eq!(found(Selector::Label("tier".into())).len(), 3);
+    for none in ["fake", "we", "WEB"] {
+        assert!(found(Selector::Container(none.into())).is_empty(), "{none}");
+    }
+    assert!(found(Selector::Label("tier=bac".into())).is_empty());
 }

@@ -57,13 +57,13 @@ impl Controller {
             if let Some(limit) = limit_of(&home).filter(|_| home != roots.cgroup) {
                 let limit = foreign::path(&limit);
                 return Err(format!(
-                    "a cgroup of its own lies beside Quell's, whose {limit} would not hold there; start quell from a cgroup without \
+                    "the new cgroup would be beside Quell's, whose {limit} would not apply there; start quell from a cgroup without \
                      one (systemd-run --scope), or leave --limit out"
                 ));
             }
             if !cgroup::controllers_here(parent).ok().flatten().is_some_and(|names| has("cpu", &names)) {
                 let parent = foreign::path(parent);
-                return Err(format!("{parent} has no cpu controller; give it one from above, or leave --limit out"));
+                return Err(format!("{parent} has no cpu controller; enable it in its parent, or leave --limit out"));
             }
             let group = OwnGroup { path: parent.join(name), home };
             return group.may_be_made().map(|()| Controller::V2(group));
@@ -110,7 +110,7 @@ impl Controller {
     /// If the kernel refuses it.
     pub fn limit(&self, limit: CpuCount) -> Result<(), LinuxError> {
         if limit < Knob::LEAST_QUOTA {
-            let what = format!("the kernel takes no quota below {} CPUs", Knob::LEAST_QUOTA);
+            let what = format!("the kernel accepts no quota below {} CPUs", Knob::LEAST_QUOTA);
             return Err(LinuxError::unsupported(what, "raise it"));
         }
         let period = if limit < CpuCount(SMALL) { LONG_PERIOD } else { PERIOD };
@@ -140,7 +140,7 @@ impl Controller {
 
     fn is_gone(&self) -> LinuxError {
         let file = foreign::path(&self.quota_file());
-        LinuxError::unsupported(format!("the cpu controller was taken away: {file} holds no quota"), "start it again")
+        LinuxError::unsupported(format!("the cpu controller was disabled: {file} holds no quota"), "start it again")
     }
 }
 
@@ -149,10 +149,7 @@ impl OwnGroup {
         let parent = self.path.parent().unwrap_or(&self.path);
         rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|errno| {
             let error = io::Error::from(errno);
-            format!(
-                "a cgroup of its own cannot be made in {}: {error}; run as root, or leave the limit out",
-                foreign::path(parent)
-            )
+            format!("cannot create a cgroup in {}: {error}; run as root, or leave the limit out", foreign::path(parent))
         })
     }
 

@@ -106,6 +106,10 @@ pub struct Facts {
     pub turbo: Option<Turbo>,
     /// The preemption mode that is in force.
     pub preemption: Option<Valued<String>>,
+    /// The CPUs of each capacity, with the file of the first of them, the fastest first; empty where all are alike.
+    pub speeds: Vec<(Valued<u32>, CpuSet)>,
+    /// The firmware's table that describes MPAM (ARM's division of caches and memory bandwidth).
+    pub mpam: Option<PathBuf>,
     /// Is autogroup on?
     pub autogroup: Option<Valued<bool>>,
     /// Part of the period that real-time threads may run, in µs; −1: all of it.

@@ -1,56 +1,16 @@
 //! Judging the facts: each finding has its evidence, its consequence, and the fix.
 
 use quell_model::{CpuSet, Nanos};
-use serde::Serialize;
 
 use super::facts::{Facts, Interrupt, Valued};
-use super::mask;
+use super::finding::{Concern, Evidence, Finding, evidence};
+use super::{arm, mask};
 
 /// A CPU that sleeps deeper than this wakes up noticeably late for a service whose requests take microseconds; the
 /// states above it are the package-wide ones on most machines (our threshold).
 const DEEP: Nanos = Nanos::from_micros(10);
 /// Interrupts named in a finding.
 const NAMED: usize = 4;
-
-/// Subject of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Concern {
-    /// Quell, or a part of it, cannot work here.
-    Unavailable,
-    /// Exclusive CPUs are not quite exclusive.
-    Exclusive,
-    /// Latency is longer or less steady than it could be.
-    Latency,
-    /// Shares and classes have another meaning than expected.
-    Shares,
-    /// A mistake could take the machine.
-    Safety,
-}
-
-/// A value and its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Evidence {
-    /// The file.
-    pub path: String,
-    /// Its value.
-    pub value: String,
-}
-
-/// Something that is worth fixing, or worth knowing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Subject.
-    pub concern: Concern,
-    /// The finding.
-    pub what: String,
-    /// The files and values that show it.
-    pub evidence: Vec<Evidence>,
-    /// Consequence.
-    pub consequence: String,
-    /// Fix.
-    pub fix: String,
-}
 
 /// The findings on a machine on which these CPUs are meant to be exclusive to a workload.
 #[must_use]
@@ -63,6 +23,8 @@ pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
     found.extend(sched_ext(facts));
     found.extend(cgroups(facts));
     found.extend(resctrl(facts));
+    found.extend(arm::mpam(facts));
+    found.extend(arm::speeds(facts));
     found.extend(frequencies(facts));
     found.extend(interrupts(facts, exclusive, &rest));
     found.extend(workqueues(facts, &on, &rest));
@@ -77,10 +39,6 @@ pub fn findings(facts: &Facts, exclusive: &CpuSet) -> Vec<Finding> {
     found
 }
 
-fn evidence(path: &std::path::Path, value: impl ToString) -> Evidence {
-    Evidence { path: path.display().to_string(), value: value.to_string() }
-}
-
 /// The fix where all CPUs are meant to be exclusive, and so nothing can be moved anywhere.
 const CHOOSE: &str = "keep some CPUs for the rest: `quell doctor --cpus LIST` says how to clear those in the list";
 
@@ -90,7 +48,7 @@ fn isolated(facts: &Facts) -> Option<Finding> {
         concern: Concern::Unavailable,
         what: "CPUs are isolated at boot".into(),
         evidence: vec![evidence(&isolcpus.path, &isolcpus.value)],
-        consequence: "the kernel refuses every sched_ext scheduler, and threads on these CPUs are not balanced".into(),
+        consequence: "the kernel loads no sched_ext scheduler, and threads on these CPUs are not balanced".into(),
         fix: "boot without isolcpus=; a policy gives CPUs to workloads while the machine runs".into(),
     })
 }
@@ -104,7 +62,7 @@ fn core_scheduled(facts: &Facts) -> Option<Finding> {
         consequence: "the kernel leaves a core's other CPU idle beside a thread with another cookie, whatever a grant \
                       says; Quell does not load its own scheduler: CPUs are granted by affinity"
             .into(),
-        fix: "start the program without cookies (its setting for core scheduling, or coresched(1))".into(),
+        fix: "start the program without core scheduling cookies (its own setting, or coresched(1))".into(),
     })
 }
 
@@ -128,7 +86,7 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
             what: "the kernel is a real-time one (PREEMPT_RT)".into(),
             evidence: kernel.into_iter().collect(),
             consequence:
-                "it refuses BPF timers, without which Quell's own scheduler cannot be loaded: CPUs are granted by \
+                "it does not allow BPF timers, without which Quell's own scheduler cannot be loaded: CPUs are granted by \
                           affinity, and servers (policy vas) are kept by SCHED_DEADLINE, for one thread each"
                     .into(),
             fix: "boot a kernel without PREEMPT_RT, if single CPUs are to be granted".into(),
@@ -139,8 +97,8 @@ fn sched_ext(facts: &Facts) -> Option<Finding> {
         concern: Concern::Unavailable,
         what: "another sched_ext scheduler is loaded".into(),
         evidence: vec![evidence(&sched_ext.path.join("root/ops"), loaded)],
-        consequence: "weights, classes and CPU sets mean what that scheduler makes of them; Quell's cannot be loaded"
-            .into(),
+        consequence:
+            "weights, classes and CPU sets have the effect that scheduler gives them; Quell's cannot be loaded".into(),
         fix: format!("stop {loaded} (systemctl stop scx)"),
     })
 }
@@ -160,7 +118,7 @@ fn cgroups(facts: &Facts) -> Option<Finding> {
         concern: Concern::Shares,
         what: format!("cgroup v2 lacks the controllers {}", missing.join(" and ")),
         evidence: shown,
-        consequence: "Quell sets every thread by itself: a new thread is bound some milliseconds after its birth, \
+        consequence: "Quell sets every thread by itself: a new thread is bound some milliseconds after its creation, \
                       and cycle quotas and partitions do not work"
             .into(),
         fix: match facts.cgroup_v1.is_empty() {
@@ -181,7 +139,7 @@ fn resctrl(facts: &Facts) -> Option<Finding> {
         Some(Valued { path, value: (false, false) }) => (
             "resctrl can divide neither cache nor memory bandwidth here",
             evidence(path, "no info/L3, no info/MB"),
-            "nothing, if the processor only counts; else see rdt= in kernel-parameters.txt",
+            "none, if the processor only monitors; else see rdt= in kernel-parameters.txt",
         ),
         _ => return None,
     };
@@ -205,7 +163,7 @@ fn frequencies(facts: &Facts) -> Option<Finding> {
         what: format!("the CPUs {without} have no frequency that can be limited"),
         evidence: vec![evidence(std::path::Path::new("/sys/devices/system/cpu/cpufreq"), facts.frequencies)],
         consequence: "his and heracles limit the frequency of the other CPUs alone".into(),
-        fix: "see that the cpufreq driver serves every CPU (cpupower frequency-info)".into(),
+        fix: "make sure that the cpufreq driver covers every CPU (cpupower frequency-info)".into(),
     })
 }
 
@@ -226,7 +184,7 @@ fn interrupts(facts: &Facts, exclusive: &CpuSet, rest: &CpuSet) -> Option<Findin
         concern: Concern::Exclusive,
         what: format!("{} interrupts may go to CPUs {exclusive}", here.len()),
         evidence: shown.collect(),
-        consequence: format!("each stops what runs there; {total} came there since boot"),
+        consequence: format!("each interrupts what runs there; {total} arrived there since boot"),
         fix: match rest.is_empty() {
             true => CHOOSE.into(),
             false => format!(
@@ -247,7 +205,7 @@ fn workqueues(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Opt
         concern: Concern::Exclusive,
         what: "unbound kernel work may run there".into(),
         evidence: vec![evidence(&workqueues.path, format!("CPUs {}", workqueues.value))],
-        consequence: "kernel threads (kworker/u) take turns with what runs there".into(),
+        consequence: "kernel threads (kworker/u) share the CPUs with what runs there".into(),
         fix,
     })
 }
@@ -260,7 +218,7 @@ fn receive(facts: &Facts, on: &dyn Fn(&CpuSet) -> bool, rest: &CpuSet) -> Option
         concern: Concern::Exclusive,
         what: format!("{} network queues hand packets to CPUs there (RPS)", here.len()),
         evidence: here.iter().take(NAMED).map(|queue| evidence(&queue.path, format!("CPUs {}", queue.cpus))).collect(),
-        consequence: "packets of every workload are processed there, in softirqs that come before any thread".into(),
+        consequence: "packets of every workload are processed there, in softirqs that preempt any thread".into(),
         fix: format!("echo {mask} > {}, and so on", first.path.display()),
     })
 }
@@ -277,7 +235,7 @@ fn siblings(facts: &Facts, exclusive: &CpuSet) -> Option<Finding> {
             path: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list".into(),
             value: shared.to_string(),
         }],
-        consequence: "work on the sibling slows a CPU down although that is no one else's".into(),
+        consequence: "work on the sibling slows an exclusive CPU down".into(),
         fix: "give whole cores (all siblings), or use a policy with sibling bans".into(),
     })
 }
@@ -319,8 +277,8 @@ fn preemption(facts: &Facts) -> Option<Finding> {
         concern: Concern::Latency,
         what: format!("preemption is {}", mode.value),
         evidence: vec![evidence(&mode.path, &mode.value)],
-        consequence: "a fair thread that wakes up may wait for the next tick (1 to 10 ms) although it has the right \
-                      to run; real-time threads do not wait"
+        consequence: "a fair thread that wakes up may wait for the next tick (1 to 10 ms) although it is eligible to \
+                      run; real-time threads do not wait"
             .into(),
         fix: format!("echo full > {}, or use the policy guard", mode.path.display()),
     })
@@ -333,7 +291,7 @@ fn autogroup(facts: &Facts) -> Option<Finding> {
         what: "autogroup is on".into(),
         evidence: vec![evidence(&autogroup.path, 1)],
         consequence: "nice values and SCHED_IDLE count only within one session: an idle-only workload in a session of \
-                      its own competes on equal terms. Workloads in cgroups with the cpu controller do not feel it"
+                      its own competes on equal terms. Workloads in cgroups with the cpu controller are not affected"
             .into(),
         fix: "sysctl kernel.sched_autogroup_enabled=0".into(),
     })
@@ -348,7 +306,7 @@ fn rt_groups(facts: &Facts) -> Option<Finding> {
     }
     Some(Finding {
         concern: Concern::Latency,
-        what: "a cgroup without real-time budget can have no SCHED_FIFO (RT group scheduling)".into(),
+        what: "a cgroup without real-time budget cannot have SCHED_FIFO threads (RT group scheduling)".into(),
         evidence: shown,
         consequence: "a new cgroup has no budget; there the policy guard gives threads the highest weight and a short slice instead, \
                       which protects them less, and `quell exec --limit` refuses guard"
@@ -366,7 +324,7 @@ fn rt_throttling(facts: &Facts) -> Option<Finding> {
     if runtime.value < 0 || runtime.value >= period {
         return Some(Finding {
             concern: Concern::Safety,
-            what: "real-time threads may take a CPU for good".into(),
+            what: "real-time threads may occupy a CPU forever".into(),
             evidence: shown,
             consequence: "a runaway that Quell does not manage starves everything else on its CPU; what the policy \
                           guard promotes stays within its own budgets"
@@ -384,7 +342,7 @@ fn rt_throttling(facts: &Facts) -> Option<Finding> {
             (period - runtime.value) as f64 / 1e3,
             period / 1000
         ),
-        fix: "leave it so: it is what keeps the machine reachable".into(),
+        fix: "none needed: this keeps the machine reachable".into(),
     })
 }
 

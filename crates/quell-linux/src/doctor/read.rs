@@ -20,7 +20,7 @@ use crate::{LinuxError, Roots, file, sysfs};
 /// If not even its CPUs can be read.
 pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
     let topology = sysfs::topology(&roots.sys)?;
-    let mut reader = Reader { unread: Vec::new() };
+    let mut reader = Reader::default();
     let (proc, sys) = (&roots.proc, &roots.sys);
     let kernel = reader.text(&proc.join("sys/kernel/osrelease"));
     let mut facts = Facts {
@@ -40,6 +40,8 @@ pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
             let value = preempt::chosen(&read.value)?.to_owned();
             Some(Valued { path: read.path, value })
         }),
+        speeds: speeds(sys, &topology),
+        mpam: Some(sys.join("firmware/acpi/tables/MPAM")).filter(|table| table.exists()),
         autogroup: reader.number(&proc.join("sys/kernel/sched_autogroup_enabled")).map(|read| {
             let value = read.value != 0;
             Valued { path: read.path, value }
@@ -69,6 +71,18 @@ pub fn examine(roots: &Roots) -> Result<Facts, LinuxError> {
     Ok(facts)
 }
 
+fn speeds(sys: &Path, topology: &Topology) -> Vec<(Valued<u32>, CpuSet)> {
+    let first = |cpus: &CpuSet| {
+        let cpu = topology.cpu(cpus.lowest()?)?;
+        let path = sys.join(format!("devices/system/cpu/cpu{}/cpu_capacity", cpu.id));
+        Some((Valued { path, value: cpu.capacity }, *cpus))
+    };
+    match topology.speeds() {
+        [_] => Vec::new(),
+        several => several.iter().filter_map(first).collect(),
+    }
+}
+
 fn siblings(topology: &Topology) -> CpuSet {
     topology.cpus().iter().map(|cpu| cpu.id).filter(|&cpu| !topology.siblings_of(cpu).is_empty()).collect()
 }
@@ -78,12 +92,16 @@ fn as_mask(read: Valued<String>) -> Option<Valued<CpuSet>> {
     Some(Valued { path: read.path, value })
 }
 
-struct Reader {
-    unread: Vec<String>,
+/// Reads, and notes what could not be read.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// With the reasons.
+    pub unread: Vec<String>,
 }
 
 impl Reader {
-    fn text(&mut self, path: &Path) -> Option<Valued<String>> {
+    /// A file's text.
+    pub fn text(&mut self, path: &Path) -> Option<Valued<String>> {
         match file::read(path) {
             Ok(text) => text.map(|value| Valued { path: path.to_owned(), value }),
             Err(error) => {
@@ -100,7 +118,7 @@ impl Reader {
     }
 
     /// The names in a directory, sorted; none if it does not exist.
-    fn names(&mut self, directory: &Path) -> Vec<String> {
+    pub fn names(&mut self, directory: &Path) -> Vec<String> {
         match fs::read_dir(directory) {
             Ok(entries) => {
                 let mut names: Vec<String> =
@@ -129,7 +147,7 @@ impl Reader {
 
     /// `isolcpus=` isolates scheduling domains unless only other flags stand before its list
     /// (kernel-parameters.txt: `isolcpus=[flag-list,]<cpu-list>`; without a flag, `domain`).
-    fn isolcpus(&mut self, path: &Path) -> Option<Valued<String>> {
+    pub fn isolcpus(&mut self, path: &Path) -> Option<Valued<String>> {
         let read = self.text(path)?;
         let parameter = read.value.split_whitespace().find_map(|word| word.strip_prefix("isolcpus="))?;
         let flags: Vec<&str> =
@@ -200,7 +218,8 @@ impl Reader {
         })
     }
 
-    fn cgroup_v1(&mut self, mountinfo: &Path) -> Vec<CgroupV1> {
+    /// The mounted hierarchies of version 1 with a controller that Quell needs.
+    pub fn cgroup_v1(&mut self, mountinfo: &Path) -> Vec<CgroupV1> {
         let table = self.text(mountinfo).map(|read| read.value).unwrap_or_default();
         table
             .lines()

@@ -60,7 +60,7 @@ fn every_trouble_is_found_by_its_file() {
         ("sys/kernel/debug/sched/preempt", "none full (lazy)", "preemption is lazy", "lazy"),
         ("proc/sys/kernel/sched_autogroup_enabled", "1", "autogroup is on", "1"),
         ("proc/sys/kernel/sched_rt_runtime_us", "950000", "real-time threads are throttled", "950000 of 1000000 µs"),
-        ("proc/sys/kernel/sched_rt_runtime_us", "-1", "real-time threads may take a CPU for good", "-1 of 1000000 µs"),
+        ("proc/sys/kernel/sched_rt_runtime_us", "-1", "real-time threads may occupy a CPU forever", "-1 of 1000000 µs"),
     ];
     for (file, text, what, value) in cases {
         let tree = clean();
@@ -163,6 +163,29 @@ fn judging_needs_no_files() {
     assert_eq!(kinds(&findings(&facts, &facts.online)), ["turbo is on"], "Quell's own scheduler is no trouble");
     let facts = Facts { turbo: Some(turbo(false)), ..facts };
     assert_eq!(findings(&facts, &facts.online), []);
+}
+
+#[test]
+fn cpus_of_different_speed_are_found_by_their_capacity() {
+    let tree = clean();
+    for (cpu, capacity) in [(0, 446), (1, 446), (2, 1024), (3, 1010)] {
+        tree.write(format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity"), &capacity.to_string());
+    }
+    let found = found(&tree);
+    assert_eq!(kinds(&found), ["CPUs differ in speed: 2-3 are the fastest"]);
+    let shown: Vec<&str> = found[0].evidence.iter().map(|shown| shown.value.as_str()).collect();
+    assert_eq!(shown, ["1024 (CPUs 2-3)", "446 (CPUs 0-1)"]);
+    assert!(found[0].evidence[1].path.ends_with("cpu0/cpu_capacity"));
+    assert!(found[0].consequence.contains("rkube and caladan") && found[0].fix.contains("AllowedCPUs=2-3"));
+}
+
+#[test]
+fn mpam_without_resctrl_is_found_by_the_firmwares_table() {
+    let tree = clean();
+    tree.write("sys/firmware/acpi/tables/MPAM", "MPAM");
+    assert_eq!(kinds(&found(&tree)), ["MPAM is there, and this kernel has no resctrl for it"]);
+    tree.write("proc/filesystems", "nodev\tresctrl");
+    assert_eq!(kinds(&found(&tree)), ["resctrl is not mounted"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl Again {
         let why = why.to_string();
         if self.why != why {
             self.over(what);
-            tracing::warn!(%why, "{what}; it is tried again, less and less often");
+            tracing::warn!(%why, "{what}; retrying with increasing pauses");
             self.why = why;
         }
         self.times += 1;

@@ -138,7 +138,7 @@ impl LinuxHost {
 
     /// After a scan: a new thread may inherit the place of one that ended.
     pub(super) fn meet_again(&mut self) {
-        const WHAT: &str = "a thread that came could not have its workload's server";
+        const WHAT: &str = "a new thread could not be assigned its workload's server";
         let now = clock::now();
         if !self.scheduler.wants_threads() {
             return self.serverless.over(WHAT);
@@ -334,7 +334,7 @@ impl LinuxHost {
             });
             if let Err(error) = result {
                 if !refused_before.contains(id) {
-                    tracing::warn!(workload = id.0, %error, "a workload's values could not be made true again");
+                    tracing::warn!(workload = id.0, %error, "a workload's values could not be set again");
                 }
                 self.due.workloads.push(*id);
             }

@@ -21,13 +21,13 @@ impl LinuxHost {
         limit_obstacle(&self.members.roots, &self.members.options, workload)
     }
 
-    /// A workload's limit has not been looked at yet.
+    /// A workload's limit has not been scanned yet.
     pub(super) fn begin_limit(&mut self, id: WorkloadId, workload: &Workload) {
         if self.standing.limits.len() <= id.index() {
             self.standing.limits.resize(id.index() + 1, None);
         }
         self.standing.limits[id.index()] =
-            workload.limit.map(|_| LimitState::NotKept("it has not been looked at yet".into()));
+            workload.limit.map(|_| LimitState::NotKept("it has not been scanned yet".into()));
     }
 
     /// Keeps every limit that can be kept. To be called where cgroups came or went: one that lies within another's is a

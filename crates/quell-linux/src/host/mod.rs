@@ -290,6 +290,26 @@ impl LinuxHost {
         Ok(())
     }
 
+    /// How long a workload waited for others, as attribution has it.
+    ///
+    /// # Errors
+    /// If there is no such workload.
+    pub fn feed_waited(&mut self, id: WorkloadId, for_others: Sample<Nanos>) -> Result<(), LinuxError> {
+        self.members.get_mut(id)?;
+        self.sensors.attributed.feed(id, for_others);
+        Ok(())
+    }
+
+    /// CPU time that attribution used.
+    pub fn feed_attribution_cost(&mut self, cost: Sample<Nanos>) {
+        self.sensors.attributed.feed_cost(cost);
+    }
+
+    /// All threads of workloads as of the last scan, by number: the thread, its process and its workload.
+    pub fn threads(&self) -> impl Iterator<Item = (i32, i32, WorkloadId)> {
+        self.members.threads.iter().map(|thread| (thread.id.tid, thread.pid, thread.workload))
+    }
+
     /// The host's clock: CLOCK_MONOTONIC.
     #[must_use]
     pub fn now(&self) -> Nanos {

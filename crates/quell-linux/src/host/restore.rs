@@ -60,7 +60,7 @@ impl LinuxHost {
     fn last_look(&mut self) {
         self.members.full_look.at = None;
         if let Err(error) = self.scan(clock::now()) {
-            tracing::warn!(%error, "threads that were born last are not put back");
+            tracing::warn!(%error, "the newest threads are not put back");
         }
     }
 

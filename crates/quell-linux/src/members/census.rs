@@ -75,7 +75,11 @@ impl Census {
         let mut resolved = Resolved::default();
         for selector in &self.selectors[slot] {
             match selector {
-                Selector::Cgroup(_) | Selector::Unit(_) | Selector::Container(_) | Selector::Pod(_) => {
+                Selector::Cgroup(_)
+                | Selector::Unit(_)
+                | Selector::Container(_)
+                | Selector::Label(_)
+                | Selector::Pod(_) => {
                     for (root, tree) in self.hierarchies.iter().zip(trees) {
                         // A path may be given from the file system's root, too.
                         let below = match selector {

@@ -1,4 +1,4 @@
-//! A process by its command line, with the user and the file that tell it from one that is dressed like it.
+//! A process by its command line, with the user and the file that distinguish it from one that imitates it.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl Command {
     pub fn look_up(line: &CommandLine) -> Result<Command, String> {
         let uid = match &line.user {
             Some(name) => Some(
-                user_id(name).ok_or_else(|| format!("{USERS} has no user '{name}'; name one there, or a number"))?,
+                user_id(name).ok_or_else(|| format!("{USERS} has no user '{name}'; name a user in it, or a uid"))?,
             ),
             None => None,
         };

@@ -69,9 +69,9 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::User(Some(user)) => write!(f, "its user is now {}", user_name(*user))?,
-            Why::User(None) => f.write_str("it has the rights of several users now")?,
+            Why::User(None) => f.write_str("it now has the credentials of several users")?,
             Why::CommandLine => f.write_str("its command line no longer matches")?,
-            Why::Program => f.write_str("it executes another file now")?,
+            Why::Program => f.write_str("it now executes another file")?,
             Why::Cgroup(path) => write!(f, "its cgroup is now {path}")?,
             Why::Parent => f.write_str("its parent left")?,
         }

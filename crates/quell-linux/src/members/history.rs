@@ -6,7 +6,7 @@ use super::Thread;
 use crate::sched::ThreadClass;
 use crate::write::{Place, Value, Write};
 
-/// Quell's values on a workload's threads, so that an inherited value can be told from a thread's own.
+/// Quell's values on a workload's threads, so that an inherited value can be distinguished from a thread's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     classes: Vec<ThreadClass>,

@@ -22,7 +22,7 @@ impl Members {
         let before = Before::of(&self.threads);
         let mut known = std::mem::take(&mut self.threads).into_iter().peekable();
         let mut threads = Vec::with_capacity(found.len());
-        let told = news.died.len() + news.left.len();
+        let reported = news.died.len() + news.left.len();
         let first_left = news.left.len();
         let (mut born, mut result) = (0, Ok(()));
         for found in found {
@@ -51,7 +51,7 @@ impl Members {
             let added = self.add_those_born_since(at, &before, news);
             result = result.and(added);
         }
-        self.threads_changed += u64::from(born + news.died.len() + news.left.len() > told);
+        self.threads_changed += u64::from(born + news.died.len() + news.left.len() > reported);
         result
     }
 

@@ -254,8 +254,8 @@ impl Members {
     pub fn resolve(&mut self, workload: &Workload, of: Option<WorkloadId>) -> Result<Resolved, LinuxError> {
         workload.check()?;
         if self.workloads().any(|(id, other)| Some(id) != of && other.name == workload.name) {
-            let what = format!("there is a workload '{}' already", workload.name);
-            return Err(LinuxError::unsupported(what, "give each workload a name of its own"));
+            let what = format!("workload '{}' already exists", workload.name);
+            return Err(LinuxError::unsupported(what, "give each workload a unique name"));
         }
         let fresh = Sighting::of(&self.roots.cgroup);
         let sighting = self.search.sighting.as_ref().unwrap_or(&fresh);
@@ -269,7 +269,7 @@ impl Members {
                 resolved.groups.iter().find(|group| other.group_paths().any(|path| *path == group.path))
             {
                 let owner = self.get(*id).map_or("", |member| &member.spec.name);
-                let what = format!("{} belongs to workload '{owner}' already", foreign::path(&group.path));
+                let what = format!("{} already belongs to workload '{owner}'", foreign::path(&group.path));
                 return Err(LinuxError::unsupported(what, "select each cgroup for one workload only"));
             }
         }

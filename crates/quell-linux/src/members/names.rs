@@ -57,7 +57,7 @@ impl Members {
         let varies = |selector: &Selector| match selector {
             Selector::Cgroup(path) => path.to_str().is_some_and(cgroup::is_pattern),
             Selector::Unit(name) => cgroup::is_pattern(name),
-            Selector::Container(_) | Selector::Pod(_) => true,
+            Selector::Container(_) | Selector::Label(_) | Selector::Pod(_) => true,
             Selector::Pid(_) | Selector::Command(_) => false,
         };
         if !member.spec.selectors.iter().any(varies) {

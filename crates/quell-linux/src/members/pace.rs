@@ -14,7 +14,7 @@ const COUNTING_SHARE: u64 = 500;
 /// Workloads that wait for new threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
-    Nobody,
+    None,
     /// Some workloads, whose cgroups list their threads: a scan of those is enough.
     SomeGroups,
     Everybody,
@@ -36,7 +36,7 @@ impl Members {
     fn waiting(&self) -> Waiting {
         let mut member = self.slots.iter().flatten();
         if !member.clone().any(|member| self.is_waiting(member)) {
-            Waiting::Nobody
+            Waiting::None
         } else if member.all(|member| self.is_waiting(member))
             || self.selectors.iter().any(|(_, resolved)| resolved.selects_processes())
         {

@@ -93,22 +93,22 @@ impl Scout {
     pub fn start(root: &Path) -> Result<Scout, LinuxError> {
         let mut proc = ProcFs::open(root)?;
         let (errands, asked) = channel::<Errand>();
-        let (tells, reports) = channel();
+        let (sender, reports) = channel();
         let work = move || {
             if let Err(error) = become_ordinary() {
-                tracing::warn!(%error, "the thread that looks for threads is like the loop's");
+                tracing::warn!(%error, "the thread that scans for threads gets the loop's scheduling");
             }
             for mut errand in asked {
                 let (begun, mut found) = (Walk::begin(), Vec::new());
                 let result = errand.finder.scan(&mut proc, &errand.workloads, errand.now, &mut found);
                 let cost = begun.cost();
-                if tells.send(Report { finder: errand.finder, found, cost, result }).is_err() {
+                if sender.send(Report { finder: errand.finder, found, cost, result }).is_err() {
                     return;
                 }
             }
         };
         let started = Builder::new().name("quell-scout".into()).spawn(work);
-        started.map_err(LinuxError::io("start a thread that looks at", root))?;
+        started.map_err(LinuxError::io("start a thread that scans", root))?;
         Ok(Scout { errands, reports })
     }
 

@@ -96,7 +96,12 @@ impl Places<'_> {
                 into.groups.extend(self.groups(selector, &|| fix.into())?);
             }
             Selector::Container(_) => {
-                let fix = "start the container first, or see its id: docker ps, podman ps, or crictl ps";
+                let fix = "start the container first, or see its id and name: docker ps, podman ps, or crictl ps";
+                into.groups.extend(self.groups(selector, &|| fix.into())?);
+            }
+            Selector::Label(_) => {
+                let fix = "start the container first, or see the labels: docker inspect NAME; those of Podman, containerd and CRI-O \
+                            are not on disk: select by name";
                 into.groups.extend(self.groups(selector, &|| fix.into())?);
             }
             Selector::Pod(_) => {
@@ -105,7 +110,7 @@ impl Places<'_> {
             }
             Selector::Pid(pid) => match self.proc.stat(*pid, *pid)? {
                 Some(stat) => into.roots.push(ThreadId { tid: *pid, start: stat.start }),
-                None => return Err(Miss::Nothing("no such process runs; see pgrep -a NAME".into())),
+                None => return Err(Miss::Nothing("there is no such process; see pgrep -a NAME".into())),
             },
             Selector::Command(line) => {
                 let command = Command::look_up(line).map_err(Miss::Nothing)?;

@@ -94,7 +94,7 @@ impl Systemd {
 
 fn start(program: PathBuf) -> std::io::Result<Asker> {
     let (questions, asked) = channel::<String>();
-    let (tells, answers) = channel();
+    let (sender, answers) = channel();
     let work = move || {
         let _ = become_ordinary();
         let mut said = false;
@@ -103,14 +103,14 @@ fn start(program: PathBuf) -> std::io::Result<Asker> {
             let found = show(&program, &units);
             if let (Err(why), false) = (&found, said) {
                 tracing::warn!(
-                    "systemd does not say which units have a watchdog, so that none is paused: {} of {}: {why}",
+                    "systemd does not report which units have a watchdog, so none is paused: {} of {}: {why}",
                     foreign::path(&program),
                     units.join(" ")
                 );
             }
             said = found.is_err();
             let found = found.unwrap_or_else(|_| vec![Watchdog::Unknown; units.len()]);
-            if units.into_iter().zip(found).any(|answer| tells.send(answer).is_err()) {
+            if units.into_iter().zip(found).any(|answer| sender.send(answer).is_err()) {
                 return;
             }
         }

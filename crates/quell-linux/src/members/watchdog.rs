@@ -1,4 +1,4 @@
-//! For how long a workload may be paused: systemd ends a unit whose watchdog hears nothing, frozen or not (systemd issue 38517).
+//! For how long a workload may be paused: systemd ends a unit whose watchdog gets no heartbeat, frozen or not (systemd issue 38517).
 
 use quell_model::{Class, Nanos, Workload, WorkloadId};
 

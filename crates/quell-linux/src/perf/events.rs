@@ -71,13 +71,13 @@ impl Make {
             Make::Amd => (
                 "AMD's CPUs count the second level's references and misses; the counters of the L3 are all its CPUs' \
                  together, and of no workload",
-                "use a machine of another make; bandwidth by workload is there with resctrl (mbm_total_bytes)",
+                "use another CPU vendor; bandwidth by workload is available with resctrl (mbm_total_bytes)",
             ),
             Make::Arm => (
                 "these CPUs have a third level and count references to the second (ll_cache_rd is not among their events)",
                 "use CPUs whose PMU has ll_cache_rd and ll_cache_miss_rd",
             ),
-            _ => ("references and misses of the last level are not known of this make of CPU", super::PASSED_ON),
+            _ => ("last-level references and misses are unknown for this CPU vendor", super::PASSED_ON),
         };
         Some(Lack { why: why.into(), fix: fix.into() })
     }

@@ -11,7 +11,7 @@ pub(crate) struct Lack {
     pub fix: String,
 }
 
-pub(crate) const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes on";
+pub(crate) const PASSED_ON: &str = "use a machine with a PMU: a virtual machine has what its host passes through";
 pub(crate) const ALLOW: &str = "run as root, or with CAP_PERFMON";
 
 impl Lack {
@@ -23,7 +23,7 @@ impl Lack {
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
                 Lack { why: "no CPU here has a counter for it".into(), fix: PASSED_ON.into() }
             }
-            _ => Lack { why: format!("no counter can be had: {error}"), fix: PASSED_ON.into() },
+            _ => Lack { why: format!("no counter is available: {error}"), fix: PASSED_ON.into() },
         }
     }
 

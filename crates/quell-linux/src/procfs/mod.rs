@@ -8,7 +8,7 @@ mod stat;
 mod times;
 
 pub use autogroup::Autogroup;
-pub use machine::{steal, ticks};
+pub use machine::{busy, steal, ticks};
 pub(crate) use numbers::Numbers;
 pub use reader::{FileId, ProcFs};
 pub use stat::{SchedStat, ThreadStat};

@@ -127,6 +127,15 @@ impl ProcFs {
         }
     }
 
+    /// CPU time that all threads of a process used, in clock ticks, those that have ended included; None if it vanished.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn ticks(&mut self, pid: i32) -> Result<Option<u64>, LinuxError> {
+        let text = self.read(&Name::new(format_args!("{pid}/stat")), PROCESS_FILE)?;
+        Ok(text.and_then(ThreadStat::parse).map(|stat| stat.ticks))
+    }
+
     /// Run time and run delay of a thread; None if it vanished, or if the kernel does not count (no CONFIG_SCHED_INFO).
     ///
     /// # Errors

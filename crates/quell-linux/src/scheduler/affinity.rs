@@ -212,8 +212,8 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     let mut can = stock;
     can.host = "affinity".to_owned();
     can.signals.insert(Signal::Holder, Support::Yes);
-    let how = "by affinity, once a millisecond at most: best-effort threads keep to the CPUs that they hold, or to one where they \
-               hold none; nothing keeps threads of no workload off a CPU";
+    let how = "by affinity, once a millisecond at most: best-effort threads are kept on the CPUs that they hold, or on one if \
+               they hold none; unmanaged threads may run on any CPU";
     can.grants = Support::Partly(how.to_owned());
     can
 }

@@ -87,7 +87,7 @@ impl Deadline {
     fn obstacle(&self, budget: Nanos, period: Nanos) -> Option<String> {
         if period > self.longest {
             return Some(format!(
-                "the kernel takes no deadline period above {} (kernel.sched_deadline_period_max_us), and this one is {}; give \
+                "the kernel accepts no deadline period above {} (kernel.sched_deadline_period_max_us), and this one is {}; give \
                  a shorter one (`quell vas --period {}us`), or raise the setting",
                 self.longest.exact(),
                 period.exact(),
@@ -95,11 +95,11 @@ impl Deadline {
             ));
         }
         if period < SHORTEST {
-            return Some(format!("the kernel takes no deadline period below {SHORTEST}; give a longer one"));
+            return Some(format!("the kernel accepts no deadline period below {SHORTEST}; give a longer one"));
         }
         (budget.0 * 100 > period.0 * 95).then(|| {
-            "the kernel lets deadline threads have 95 % of a CPU at most (kernel.sched_rt_runtime_us); ask for less, or for a \
-             whole CPU by policy rkube"
+            "the kernel gives deadline threads 95 % of a CPU at most (kernel.sched_rt_runtime_us); request less, or a whole CPU \
+             by policy rkube"
                 .to_owned()
         })
     }

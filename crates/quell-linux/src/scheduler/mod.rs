@@ -135,10 +135,10 @@ const OWN_SCHEDULER: &str = "use Quell's scheduler: machine.scheduler = \"quell\
 /// What no Linux host can do by itself.
 pub(crate) fn tell_stock(found: &mut Capabilities) {
     let no = |why: &str| Support::No { why: why.into(), fix: OWN_SCHEDULER.into() };
-    found.grants = no("the kernel's own scheduler decides who runs where");
-    let why = "threads lose their CPUs to the kernel's own scheduler, which gives no warning";
+    found.grants = no("the kernel's own scheduler decides which thread runs where");
+    let why = "the kernel's own scheduler preempts threads without a warning";
     found.keys.insert(Key::Grace, no(why));
-    found.rules.insert(RuleKind::Server, no("CPUs are granted by affinity, beside which nothing keeps budgets"));
+    found.rules.insert(RuleKind::Server, no("CPUs are granted by affinity, which enforces no budgets"));
     found.rules.insert(RuleKind::Together, no("the kernel's own scheduler divides CPUs by cgroup and thread"));
 }
 
@@ -170,7 +170,7 @@ impl Scheduler for Stock {
 
     fn carry_out(&mut self, plan: &Plan, _: &mut Vec<KnobSetting>, events: &mut Vec<Event>) -> Result<(), LinuxError> {
         self.0.enact(plan, events);
-        refuse(plan.grants.len(), Part::Grant, "it grants no single CPUs", plan, events);
+        refuse(plan.grants.len(), Part::Grant, "it does not grant single CPUs", plan, events);
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ impl Latency {
 
 impl Sensor for Latency {
     fn report(&self, _: &Members, found: &mut Capabilities) {
-        let only = || Support::Partly("only of workloads whose latency is fed to the agent".into());
+        let only = || Support::Partly("only for workloads whose latency is reported to the agent".into());
         found.signals.extend([Signal::Latency, Signal::RequestRate].map(|signal| (signal, only())));
     }
 

@@ -1,5 +1,6 @@
 //! The host's measurements, a file or folder each. To add one: a file with a [`Sensor`] and its line in [`Sensors`].
 
+mod attributed;
 pub(crate) mod bandwidth;
 pub(crate) mod canary;
 pub(crate) mod counted;
@@ -15,6 +16,7 @@ use std::fmt::Debug;
 
 use quell_model::{Capabilities, Nanos, Refusal, SampleRequest, Signal, SignalSet, Support, Verdict, View, WorkloadId};
 
+use self::attributed::Attributed;
 use self::bandwidth::Bandwidth;
 use self::canary::Canary;
 use self::latency::Latency;
@@ -94,6 +96,7 @@ pub(crate) struct Sensors {
     pub bandwidth: Bandwidth,
     pub canary: Canary,
     pub latency: Latency,
+    pub attributed: Attributed,
 }
 
 impl Sensors {
@@ -105,19 +108,20 @@ impl Sensors {
             bandwidth: Bandwidth::new(roots, columns),
             canary: Canary::new(roots),
             latency: Latency::default(),
+            attributed: Attributed::default(),
         }
     }
 
     /// In the order in which they observe: run times of cgroups after those of threads, which they replace, traced signals of
     /// threads after the threads, and estimates of full queues after memory's slowdown.
-    fn all(&self) -> [&dyn Sensor; 6] {
-        let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
-        [threads, usage, canary, traced, bandwidth, latency]
+    fn all(&self) -> [&dyn Sensor; 7] {
+        let Sensors { threads, usage, traced, bandwidth, canary, latency, attributed } = self;
+        [threads, usage, canary, traced, bandwidth, latency, attributed]
     }
 
-    fn all_mut(&mut self) -> [&mut dyn Sensor; 6] {
-        let Sensors { threads, usage, traced, bandwidth, canary, latency } = self;
-        [threads, usage, canary, traced, bandwidth, latency]
+    fn all_mut(&mut self) -> [&mut dyn Sensor; 7] {
+        let Sensors { threads, usage, traced, bandwidth, canary, latency, attributed } = self;
+        [threads, usage, canary, traced, bandwidth, latency, attributed]
     }
 
     /// Reports the sensors' signals, and all other signals as unsupported.

@@ -87,7 +87,11 @@ impl Sensor for Threads {
         found.signals.extend([
             (Signal::Threads, Support::Yes),
             (Signal::CriticalThreads, Support::Yes),
-            (Signal::Holder, Support::Partly("as seen from runnable threads at each look".into())),
+            (
+                Signal::CriticalRunTime,
+                Support::Partly("of cgroups, where no workload is selected by its processes".into()),
+            ),
+            (Signal::Holder, Support::Partly("sampled from runnable threads at each read".into())),
             (Signal::ThreadCount, Support::Yes),
             (Signal::RunTime, run_time),
             (Signal::RunDelay, run_delay),
@@ -129,7 +133,7 @@ impl Threads {
         let holders = wanted.contains(Signal::Holder);
         let all_states = wanted.contains(Signal::Threads);
         self.find(wanted, members);
-        if !all_states {
+        if !all_states || wanted.contains(Signal::CriticalRunTime) {
             self.quiet.look(members, |id| times || is_set(&self.one_by_one, id))?;
         }
         self.forget_dead(members, now);
@@ -140,7 +144,7 @@ impl Threads {
             let states = is_set(&self.one_by_one, thread.workload);
             let known = self.known.get(&thread.id.tid).filter(|known| known.id == thread.id);
             let state_due = states && (all_states || known.is_none_or(|known| now >= known.state_at + STATES_EVERY));
-            if known.is_some() && !state_due && self.quiet.is_quiet(thread.workload) {
+            if known.is_some() && !all_states && !state_due && self.quiet.is_quiet(thread.workload) {
                 continue;
             }
             let counted = self.times(thread, proc)?;
@@ -233,8 +237,15 @@ impl Threads {
         let (now, columns) = (view.now, &mut view.workloads);
         let [run_time, run_delay, thread_count] =
             [Signal::RunTime, Signal::RunDelay, Signal::ThreadCount].map(|signal| wanted.contains(signal));
+        let critical = wanted.contains(Signal::CriticalRunTime);
         for (slot, member) in members.slots.iter().enumerate() {
             let Some(member) = member else { continue };
+            if let Some(used) = self.quiet.used(WorkloadId(slot as u32))
+                && critical
+                && member.spec.is_lc()
+            {
+                columns.critical_run_time[slot] = Sample::exact(used, now);
+            }
             let (ran, waited) = self.sums.get(slot).copied().unwrap_or_default();
             if run_time && member.level == Level::Threads {
                 columns.run_time[slot] = Sample::exact(ran, now);

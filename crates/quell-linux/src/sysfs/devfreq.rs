@@ -1,6 +1,6 @@
 //! Frequencies of a GPU (`/sys/class/devfreq/NAME`; Documentation/ABI/testing/sysfs-class-devfreq).
 //!
-//! devfreq has memory controllers, flash and others, too. A GPU is told by its driver, or by its name in the device tree.
+//! devfreq has memory controllers, flash and others, too. A GPU is recognised by its driver, or by its name in the device tree.
 
 use std::path::{Path, PathBuf};
 
@@ -62,8 +62,8 @@ pub fn gpu(sys: &Path) -> Result<Option<GpuDevice>, LinuxError> {
 }
 
 fn is_gpu(directory: &Path, name: &str) -> Result<bool, LinuxError> {
-    let told = file::read(&directory.join("device/uevent"))?.unwrap_or_default();
-    let value = |key: &str| told.lines().find_map(|line| line.strip_prefix(key));
+    let uevent = file::read(&directory.join("device/uevent"))?.unwrap_or_default();
+    let value = |key: &str| uevent.lines().find_map(|line| line.strip_prefix(key));
     let by_driver = value("DRIVER=").is_some_and(|driver| DRIVERS.contains(&driver));
     let by_name = value("OF_NAME=").is_some_and(|name| NAMES.contains(&name));
     // Such as 17000000.gv11b.

@@ -79,7 +79,7 @@ pub fn grown(sys: &Path, before: &Topology) -> Result<Topology, LinuxError> {
             })
         };
         let (core, llc, socket) = (number(0, core), number(1, llc), number(2, socket));
-        cpus.push(Cpu { id: cpu.id, core, llc, node: cpu.node, socket });
+        cpus.push(Cpu { core, llc, socket, ..*cpu });
     }
     Ok(Topology::new(cpus)?)
 }
@@ -107,7 +107,9 @@ pub fn topology(sys: &Path) -> Result<Topology, LinuxError> {
         };
         let node = nodes.iter().find(|(_, cpus)| cpus.contains(id)).map_or(0, |(node, _)| *node);
         let socket = units.number("socket", &socket.to_string());
-        cpus.push(Cpu { id, core, llc, node, socket });
+        // On machines whose CPUs differ, most of them ARM's; the fastest has 1024.
+        let capacity = number(&directory.join("cpu_capacity"))?.unwrap_or(Cpu::FULL);
+        cpus.push(Cpu { id, core, llc, node, socket, capacity });
     }
     Ok(Topology::new(cpus)?)
 }
@@ -166,7 +168,7 @@ fn last_level_cache(cpu: &Path) -> Result<Option<CpuSet>, LinuxError> {
             best = Some((level, shared));
         }
     }
-    // A cache of level 1 or 2 belongs to a core; a machine that shows no more does not tell its last level.
+    // A cache of level 1 or 2 belongs to a core; a machine that shows no more does not report its last level.
     Ok(best.filter(|(level, _)| *level >= 3).map(|(_, shared)| shared))
 }
 
@@ -225,6 +227,19 @@ mod tests {
                 assert_eq!(sorted(&after), sorted(&all), "{gone}");
             }
         }
+    }
+
+    #[test]
+    fn cpus_of_different_capacity_are_known_also_those_that_come() {
+        let little: CpuSet = "0-1".parse().unwrap();
+        let all = Topology::synthetic(1, 1, 4, 1).with_capacity(&little, 446);
+        let tree = FakeTree::new(&all);
+        let sys = tree.roots().sys;
+        assert_eq!(topology(&sys).unwrap(), all);
+        tree.online_are(&all, &"0,2-3".parse().unwrap());
+        let before = topology(&sys).unwrap();
+        tree.online_are(&all, &all.all());
+        assert_eq!(grown(&sys, &before).unwrap().speeds(), all.speeds());
     }
 
     #[test]

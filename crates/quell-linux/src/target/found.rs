@@ -77,7 +77,8 @@ impl Found {
 }
 
 /// As a shell takes it.
-fn quoted(text: &str) -> String {
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:@,+=%".contains(letter);
     if text.chars().all(is_plain) {
         text.to_owned()

@@ -5,12 +5,14 @@
 
 mod found;
 mod home;
+mod overflow;
 mod processes;
 mod resolve;
 mod services;
 
-pub use found::{Found, What};
+pub use found::{Found, What, quoted};
 pub use home::{Home, home};
+pub use overflow::overflow_user;
 pub use processes::{Process, Processes};
 pub use resolve::{Asker, Miss, resolve};
 pub use services::{Kind, Service, services};

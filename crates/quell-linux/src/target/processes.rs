@@ -17,6 +17,8 @@ pub struct Process {
     pub session: i32,
     /// When it started, in clock ticks since boot.
     pub start: u64,
+    /// CPU time that it used, in clock ticks.
+    pub ticks: u64,
     /// Its name, which it may choose.
     pub comm: String,
     /// The file that it executes; None: not known.
@@ -132,7 +134,9 @@ fn read_one(proc: &mut ProcFs, pid: i32, program: Option<FileId>) -> Result<Opti
     let Some(stat) = proc.stat(pid, pid)? else { return Ok(None) };
     let (parent, session, start) = (stat.parent, stat.session, stat.start);
     let comm = proc.comm(pid)?.unwrap_or_default();
-    let mut process = Process { pid, parent, session, start, comm, is_kernels: stat.is_kernels, ..Process::default() };
+    let is_kernels = stat.is_kernels;
+    let ticks = if is_kernels { 0 } else { proc.ticks(pid)?.unwrap_or(stat.ticks) };
+    let mut process = Process { pid, parent, session, start, ticks, comm, is_kernels, ..Process::default() };
     if !stat.is_kernels {
         process.exe = proc.exe_path(pid);
         process.is_quells = program.is_some() && proc.exe(pid) == program;

@@ -16,6 +16,8 @@ pub struct Asker {
     pub users: Vec<u32>,
     /// Its process and those that started it, which no name matches.
     pub line: Vec<i32>,
+    /// The user as which only root starts processes, if there is one: see [`overflow_user`](super::overflow_user).
+    pub overflow_user: Option<u32>,
 }
 
 /// Why a target is no match.
@@ -79,17 +81,17 @@ impl<'a> Search<'a> {
         let nothing = |why: String| Err(Miss::Nothing(why));
         let pid = word.parse().unwrap_or(0);
         if pid < 1 {
-            return nothing(format!("'{}' is no number of a process; see pgrep -a NAME", foreign::text(word)));
+            return nothing(format!("'{}' is not a valid pid; see pgrep -a NAME", foreign::text(word)));
         }
         if self.asker.line.contains(&pid) {
-            return nothing(format!("process {pid} is Quell itself or started it: name another one"));
+            return nothing(format!("process {pid} is Quell itself or one of its ancestors: name another one"));
         }
         match self.processes.get(pid) {
-            None => nothing(format!("no process {pid} runs; see pgrep -a NAME")),
+            None => nothing(format!("there is no process {pid}; see pgrep -a NAME")),
             Some(process) if process.is_kernels => {
-                nothing(format!("process {pid} is a thread of the kernel: leave it alone"))
+                nothing(format!("process {pid} is a kernel thread, which Quell does not manage: name another one"))
             }
-            Some(_) if pid == 1 => nothing("process 1 started all others: name one of them".into()),
+            Some(_) if pid == 1 => nothing("process 1 is the ancestor of all others: name one of them".into()),
             Some(process) => Ok(self.found(What::Tree, process.comm.clone(), &[process])),
         }
     }
@@ -221,9 +223,9 @@ impl<'a> Search<'a> {
 
     /// Is it another ordinary user's?
     fn is_strangers(&self, process: &Process) -> bool {
-        !process
-            .uid
-            .is_some_and(|uid| uid < SYSTEM_USERS || DYNAMIC_USERS.contains(&uid) || self.asker.users.contains(&uid))
+        let is_systems =
+            |uid| uid < SYSTEM_USERS || DYNAMIC_USERS.contains(&uid) || self.asker.overflow_user == Some(uid);
+        !process.uid.is_some_and(|uid| is_systems(uid) || self.asker.users.contains(&uid))
     }
 
     /// Of these processes those without an ancestor among them.

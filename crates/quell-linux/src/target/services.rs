@@ -1,5 +1,6 @@
 //! All processes as services: each belongs to a unit, a container, or the tree of a command; to the kernel, or to Quell.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use quell_model::foreign;
@@ -83,20 +84,40 @@ fn service(kind: Kind, members: &[&Process]) -> Service {
 /// What starts others and is not what a user means by them.
 const STARTERS: [&str; 9] = ["env", "nice", "nohup", "setsid", "sudo", "taskset", "time", "timeout", "unshare"];
 
-/// What a command is called: after a shell that started it, by the oldest process that is none.
+/// Commands of Quell's that are work like any other program's: to be measured, not to manage.
+const WORK: [&str; 2] = ["antagonist", "load"];
+
+/// The command of Quell's that a process is, where it is work like any other.
+fn work(process: &Process) -> Option<&'static str> {
+    let word = process.command.split(' ').nth(1).filter(|_| process.is_quells)?;
+    WORK.into_iter().find(|work| *work == word)
+}
+
+/// Is it Quell itself?
+fn is_quells(process: &Process) -> bool {
+    process.is_quells && work(process).is_none()
+}
+
+/// A program's name; of Quell's own work the command's.
+fn called(process: &Process) -> &str {
+    work(process).unwrap_or_else(|| process.program())
+}
+
+/// What a command is called: where a shell started it, after the process that used most CPU time, which is none.
 fn spoken<'a>(root: &'a Process, members: &[&'a Process]) -> &'a str {
     let starts_others =
         |process: &Process| SHELLS.contains(&process.program()) || STARTERS.contains(&process.program());
-    let meant = members.iter().filter(|process| !starts_others(process));
-    let meant = meant.min_by_key(|process| (process.start, process.pid)).filter(|_| starts_others(root));
-    meant.map_or_else(|| root.program(), |process| process.program())
+    let meant = members.iter().filter(|process| starts_others(root) && !starts_others(process));
+    // The oldest of those that used as much.
+    let meant = meant.min_by_key(|process| (Reverse(process.ticks), process.start, process.pid));
+    called(meant.unwrap_or(&root))
 }
 
 fn kind(processes: &Processes, process: &Process, roots: &mut HashMap<i32, i32>) -> Kind {
     if process.is_kernels {
         return Kind::Kernel;
     }
-    if process.is_quells {
+    if is_quells(process) {
         return Kind::Quell;
     }
     match home(&process.cgroup) {
@@ -127,7 +148,7 @@ fn root(processes: &Processes, process: &Process, known: &mut HashMap<i32, i32>)
 /// Does a process belong to the command of its parent? Not where the parent is a login's shell or the first process, nor
 /// where a process of another name has a session of its own, as a daemon has.
 fn is_one_command(process: &Process, parent: &Process) -> bool {
-    let is_commands = parent.pid > 1 && !parent.is_kernels && !parent.is_quells && home(&parent.cgroup) == Home::Tree;
+    let is_commands = parent.pid > 1 && !parent.is_kernels && !is_quells(parent) && home(&parent.cgroup) == Home::Tree;
     let is_shells = parent.session == parent.pid && SHELLS.contains(&parent.comm.as_str());
     let is_daemon = process.session == process.pid && process.comm != parent.comm;
     is_commands && !is_shells && !is_daemon

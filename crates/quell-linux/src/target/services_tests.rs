@@ -119,6 +119,19 @@ fn without_systemd_a_command_and_what_it_started_are_one_service() {
 }
 
 #[test]
+fn a_script_is_called_after_what_runs_in_it() {
+    let lines = [(10, 1, 5, "sh", "/"), (11, 10, 5, "tail", "/"), (12, 10, 5, "cargo", "/"), (13, 12, 5, "rustc", "/")];
+    assert_eq!(grouped(&lines), ["tail: 10 11 12 13"], "none has run: the oldest");
+    let with = |ticks: [u64; 4]| -> Processes {
+        let all: Vec<Process> = machine(&lines).iter().cloned().collect();
+        all.into_iter().zip(ticks).map(|(process, ticks)| Process { ticks, ..process }).collect()
+    };
+    let name = |ticks| services(&with(ticks))[0].name.clone();
+    assert_eq!(name([900, 0, 20, 300]), "rustc", "and not the shell");
+    assert_eq!(name([0, 0, 20, 3]), "cargo");
+}
+
+#[test]
 fn names_of_strangers_are_safe_to_print_and_fool_nothing() {
     let unit_of_a_user = "/user.slice/user-1000.slice/user@1000.service/nginx.service";
     let lines = [(10, 1, 10, "a\x1b[2Jb", "/"), (11, 1, 11, "evil", unit_of_a_user), (12, 1, 12, "the kernel", "/")];
@@ -136,4 +149,24 @@ fn a_circle_of_parents_ends_and_eight_thousand_processes_take_no_time() {
     // Each is the child of the one before.
     let chain: Vec<Line<'_>> = (10..8010).map(|pid| (pid, pid - 1, 10, "a", "/")).collect();
     assert_eq!(services(&machine(&chain)).len(), 1);
+}
+
+#[test]
+fn work_that_quell_starts_is_a_command_like_others_and_has_its_name() {
+    let quells = |pid: i32, command: &str| Process {
+        pid,
+        parent: 1,
+        session: pid,
+        start: 1,
+        comm: "quell".into(),
+        command: command.into(),
+        cgroup: "/".into(),
+        is_quells: true,
+        ..Process::default()
+    };
+    let all =
+        [quells(70, "/usr/bin/quell antagonist cpu"), quells(71, "quell load"), quells(72, "quell run antagonist")];
+    let found = services(&all.into_iter().collect());
+    let names: Vec<_> = found.iter().map(|service| (service.name.as_str(), service.is_users())).collect();
+    assert_eq!(names, [("antagonist", true), ("load", true), ("quell", false)]);
 }

@@ -15,6 +15,7 @@ fn process(pid: i32, parent: i32, uid: u32, comm: &str, command: &str, cgroup: &
         parent,
         session: pid,
         start: u64::try_from(pid).unwrap(),
+        ticks: 0,
         comm: comm.into(),
         exe,
         command: command.into(),
@@ -58,7 +59,7 @@ fn machine() -> Processes {
 }
 
 fn asker() -> Asker {
-    Asker { users: vec![0, 1000], line: vec![42, 41, 40] }
+    Asker { users: vec![0, 1000], line: vec![42, 41, 40], overflow_user: Some(65_534) }
 }
 
 /// `nginx.service: 10 11 12`, or what it may mean, or the words for none.
@@ -119,17 +120,26 @@ fn several_are_listed_and_a_strangers_is_never_taken_by_its_name() {
 }
 
 #[test]
+fn what_only_root_starts_as_the_overflow_user_is_no_strangers() {
+    let machine =
+        || machine().iter().cloned().chain([process(71, 40, 65_534, "varnishd", "varnishd -a :1", SESSION)]).collect();
+    assert_eq!(resolve(&machine(), "varnishd", &asker()).map(|found| found.target()), Ok("71".into()));
+    let in_a_namespace = Asker { overflow_user: None, ..asker() };
+    assert!(matches!(resolve(&machine(), "varnishd", &in_a_namespace), Err(Miss::Several(_))));
+}
+
+#[test]
 fn what_is_no_match_says_what_to_do() {
     for (target, part) in [
         ("apache", "no unit, container or program 'apache' runs here"),
         ("quell", "no unit, container or program"),
         ("bash", "no unit, container or program"),
         ("kthreadd", "no unit, container or program"),
-        ("3", "a thread of the kernel"),
-        ("1", "process 1 started all others"),
-        ("40", "Quell itself or started it"),
-        ("4711", "no process 4711 runs"),
-        ("0", "no number of a process"),
+        ("3", "a kernel thread"),
+        ("1", "process 1 is the ancestor of all others"),
+        ("40", "Quell itself or one of its ancestors"),
+        ("4711", "there is no process 4711"),
+        ("0", "not a valid pid"),
         ("apache.service", "nothing runs in unit apache.service"),
         ("container:zz", "4 digits of its id"),
         ("container:beef", "nothing runs in a container beef"),

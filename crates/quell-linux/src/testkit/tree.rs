@@ -214,6 +214,9 @@ impl FakeTree {
             let directory = base.join(format!("cpu/cpu{}", cpu.id));
             self.write(directory.join("topology/physical_package_id"), &cpu.socket.to_string());
             self.write(directory.join("topology/core_cpus_list"), &topology.core_of(cpu.id).to_string());
+            if topology.speeds().len() > 1 {
+                self.write(directory.join("cpu_capacity"), &cpu.capacity.to_string());
+            }
             self.write(directory.join("cache/index0/level"), "1");
             self.write(directory.join("cache/index0/shared_cpu_list"), &topology.core_of(cpu.id).to_string());
             self.write(directory.join("cache/index3/level"), "3");

@@ -143,16 +143,16 @@ fn fix_of(place: &Place, value: &Value, error: &io::Error) -> &'static str {
     let is_deadline = matches!(value, Value::Class(class) if matches!(class.class, SchedClass::Deadline { .. }));
     match (place, error.raw_os_error()) {
         (Place::Class(_), Some(libc::EPERM)) if is_deadline => {
-            "as root the kernel takes deadline threads on whole scheduling domains alone: make the CPU an exclusive partition \
+            "for root the kernel accepts deadline threads on whole scheduling domains only: make the CPU an exclusive partition \
              (cpuset.cpus.partition = root) of a cgroup that has the thread and its neighbours below it, or use a kernel with \
              sched_ext"
         }
         (Place::Class(_), Some(libc::EBUSY)) if is_deadline => {
             "deadline threads may have 95 % of a CPU together (kernel.sched_rt_runtime_us), and not leave the CPUs of their \
-             partition; ask for less, or make the CPU an exclusive partition"
+             partition; request less, or make the CPU an exclusive partition"
         }
         (Place::Affinity(_), Some(libc::EBUSY)) => {
-            "a deadline thread may be kept on no fewer CPUs than its scheduling domain has: make its CPU an exclusive \
+            "a deadline thread's CPU set cannot be smaller than its scheduling domain: make its CPU an exclusive \
              partition (cpuset.cpus.partition = root) of a cgroup that has the thread and its neighbours below it"
         }
         (Place::Class(_), Some(libc::EPERM)) => {
@@ -160,7 +160,7 @@ fn fix_of(place: &Place, value: &Value, error: &io::Error) -> &'static str {
              (CONFIG_RT_GROUP_SCHED, cpu.rt_runtime_us) forbids real-time classes"
         }
         (Place::Class(_), Some(libc::EINVAL)) => {
-            "this kernel does not know that class or its parameters; choose others"
+            "this kernel does not support that class or its parameters; choose others"
         }
         (Place::Affinity(_), Some(libc::EINVAL)) => {
             "none of these CPUs is online and in the cpuset of the thread's cgroup (Cpus_allowed_list in \

@@ -33,7 +33,7 @@ pub struct Left {
 
 impl std::fmt::Display for Left {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "not put back: {} stays {}: {}", self.place, self.now, self.why)
+        write!(f, "not put back: {} remains {}: {}", self.place, self.now, self.why)
     }
 }
 
@@ -78,7 +78,7 @@ fn put_back(
     let by_signal = matches!(entry.place, Place::Stopped(_));
     if !by_signal && !entry.last.is_still(&now) {
         if now != entry.origin {
-            let why = format!("somebody else changed it since; Quell had written {}", entry.last);
+            let why = format!("changed by another process since; Quell had written {}", entry.last);
             report.left.push(Left { place: entry.place.clone(), now: now.to_string(), why });
         }
         return Ok(());

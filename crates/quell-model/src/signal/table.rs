@@ -12,8 +12,14 @@ macro_rules! signal_table {
                     "tracing of every switch, or Quell's own scheduler, which knows it";
                 /// CPU time used since it attached.
                 RunTime = run_time: Nanos, "run time", Nanoseconds, Total, "a read a cgroup, or a thread";
+                /// CPU time that the cgroups of a latency-critical workload used since an arbitrary start, that of ended processes too.
+                CriticalRunTime = critical_run_time: Nanos, "run time of latency-critical cgroups", Nanoseconds, Total,
+                    "nothing beside latency-critical threads";
                 /// Time its threads were runnable but not running, since it attached.
                 RunDelay = run_delay: Nanos, "run delay", Nanoseconds, Total, "a read a thread";
+                /// Of the run delay, the part that others took: other workloads, the kernel, unmanaged work, interrupts, the hypervisor.
+                WaitedForOthers = waited_for_others: Nanos, "time waited for others", Nanoseconds, Total,
+                    "a second of tracing now and then, within a bound";
                 /// Number of threads.
                 ThreadCount = thread_count: u32, "thread count", Count, Momentary, "known from each scan";
                 /// The SLO's quantile of latency, as the application or a load generator reports it.
@@ -56,6 +62,8 @@ macro_rules! signal_table {
                 /// How many times its quiet latency memory takes to answer.
                 MemorySlowdown = memory_slowdown: f64, "memory slowdown", Times, Momentary,
                     "64 memory accesses a millisecond";
+                /// CPU time that attribution (what workloads wait for) used.
+                AttributionCost = attribution_cost: Nanos, "cost of attribution", Nanoseconds, Total, "none";
                 /// CPUs that a wake-up took from another workload, by Quell's scheduler.
                 CpusTaken = cpus_taken: u64, "CPUs taken", Count, Total, "a read a CPU, ten times a second";
                 /// Times a best-effort thread stayed on its CPU behind a real-time thread.

@@ -24,6 +24,8 @@ struct Score {
     idle_pair: bool,
     /// Cores are added "beginning with any idle cores, but preempting additional cores … if necessary" (§5.2.4).
     idle: bool,
+    /// Where cores differ in speed, LC tasks have the fastest and BE tasks the slowest (ours; the paper's are alike).
+    fit: i64,
     /// "Second, we prefer hyperthread pairings between *different* tasks."
     different_task: bool,
     /// "Finally, … the time each task last used each core", shared between siblings.
@@ -31,12 +33,13 @@ struct Score {
 }
 
 /// `CalculateScore(C, T)`
-fn calculate_score(cores: &Cores, core: CpuId, task: WorkloadId) -> Score {
+fn calculate_score(cores: &Cores, core: CpuId, task: WorkloadId, lc: bool) -> Score {
     let siblings = cores.siblings(core);
     let idle = cores.task_on(core).is_none();
     Score {
         idle_pair: idle && siblings.iter().all(|&sibling| cores.task_on(sibling).is_none()),
         idle,
+        fit: i64::from(cores.slowness(core)) * if lc { -1 } else { 1 },
         different_task: siblings.iter().all(|&sibling| cores.task_on(sibling) != Some(task)),
         last_used: cores.last_used(task, core),
     }
@@ -61,6 +64,7 @@ pub(super) fn best_core(
     except: &CpuSet,
 ) -> Option<CpuId> {
     let allowed = cores.allowed().difference(except);
+    let lc = tasks.get(task).is_some_and(|task| task.lc);
     let own = tasks.get(task).filter(|own| own.cores.is_some());
     let mut best: Option<(Score, CpuId)> = None;
     for core in allowed.iter() {
@@ -70,7 +74,7 @@ pub(super) fn best_core(
         if own.is_some_and(|own| !own.may_run_on(core)) {
             continue;
         }
-        let score = calculate_score(cores, core, task);
+        let score = calculate_score(cores, core, task, lc);
         if best.is_none_or(|(highest, _)| score > highest) {
             best = Some((score, core));
         }

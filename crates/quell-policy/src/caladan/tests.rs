@@ -219,6 +219,29 @@ fn idle_pairs_come_first_then_pairings_of_different_tasks() {
 }
 
 #[test]
+fn lc_tasks_have_the_fast_cores_and_be_tasks_the_slow_ones() {
+    for (slow, fast) in [("0-1", "2-3"), ("2-3", "0-1")] {
+        let machine = plain(4).with_capacity(&slow.parse().unwrap(), 446);
+        let mut scene = Scene::new(machine, CaladanConfig::default());
+        let be = scene.attach(WorkloadSpec { limit: Some(cores(2)), ..WorkloadSpec::be("be").busy(MOST) });
+        scene.run(micros(100));
+        assert_eq!(scene.host.held(be).to_string(), slow);
+        let lc = scene.lc("lc", 2, Nanos::from_millis(9));
+        scene.host.send(lc, 2);
+        scene.run(micros(100));
+        assert_eq!(scene.host.held(lc).to_string(), fast);
+        // Best-effort work has all of them, and a latency-critical task takes a fast one from it.
+        let mut scene = Scene::new(plain(4).with_capacity(&slow.parse().unwrap(), 446), CaladanConfig::default());
+        scene.be("be");
+        scene.run(micros(100));
+        let lc = scene.lc("lc", 2, Nanos::from_millis(9));
+        scene.host.send(lc, 2);
+        scene.run(micros(100));
+        assert_eq!(scene.host.held(lc).to_string(), fast);
+    }
+}
+
+#[test]
 fn the_core_that_was_used_last_is_taken_again_siblings_included() {
     let mut scene = Scene::new(smt(4), CaladanConfig::default());
     let (a, b) = (scene.lc("a", 1, micros(200)), scene.lc("b", 1, micros(30)));

@@ -30,6 +30,9 @@ pub(crate) struct Cores {
     known: CpuSet,
     /// The siblings of each core.
     siblings: Vec<Vec<CpuId>>,
+    /// The speed of each core, 0 for the fastest.
+    #[serde(default)]
+    slowness: Vec<u32>,
     /// Last use of each core by each task, slot by slot. Siblings share the entry of the lowest among them, "reflecting
     /// their shared cache resources" (§5.2.1).
     last_used: Vec<Nanos>,
@@ -71,6 +74,8 @@ impl Cores {
             self.known = view.topology.all();
             let siblings = |core| view.topology.siblings_of(CpuId(core as u32)).iter().collect();
             self.siblings = (0..columns).map(siblings).collect();
+            let slowness = |core| view.topology.speeds().iter().position(|speed| speed.contains(CpuId(core as u32)));
+            self.slowness = (0..columns).map(|core| slowness(core).unwrap_or(0) as u32).collect();
             self.task_on_core.resize(columns, None);
             self.last_used.clear();
         }
@@ -135,6 +140,11 @@ impl Cores {
     /// The other hyperthreads of a core's pair.
     pub fn siblings(&self, core: CpuId) -> &[CpuId] {
         self.siblings.get(core.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// How slow a core is beside others: 0 for the fastest.
+    pub fn slowness(&self, core: CpuId) -> u32 {
+        self.slowness.get(core.index()).copied().unwrap_or(0)
     }
 
     /// Last use of the core or a sibling of it by the task.

@@ -17,12 +17,14 @@
 //!
 //! A thread that its service made real-time itself keeps its priority and is not demoted: its time counts against its
 //! workload's budget, which the workload's other threads then lack. One that its service made SCHED_IDLE or SCHED_BATCH stays
-//! that and counts against no budget. The host keeps both classes ([`SchedClass::beside`]).
+//! that and counts against no budget. The host keeps both classes ([`SchedClass::beside`]). Processes that live for less than
+//! [`GuardConfig::interval`] are in no list: the time that its cgroup counted beyond its listed threads counts, too, whatever
+//! the class of those processes was.
 
 mod invariants;
 
 use quell_model::{
-    CpuCount, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy,
+    CpuCount, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, Sample,
     SchedClass, Signal, Target, ThreadId, Uses, Verdict, View, Wake, WorkloadId,
 };
 use serde::{Deserialize, Serialize};
@@ -107,6 +109,15 @@ struct WorkloadRecord {
     used: Nanos,
     /// CPU time and waiting time of its threads since the last scan.
     wanted: Nanos,
+    /// CPU time since the last scan of its threads that are listed, whatever their class.
+    #[serde(default)]
+    listed: Nanos,
+    /// What its cgroups had used by the last scan; and how much more of it was listed than had been used: the two are read
+    /// one after the other.
+    #[serde(default)]
+    counted: Option<Nanos>,
+    #[serde(default)]
+    listed_ahead: Nanos,
     conduct: Conduct,
     /// Does its cgroup keep real-time classes from it?
     #[serde(default)]
@@ -117,6 +128,18 @@ struct WorkloadRecord {
 }
 
 impl WorkloadRecord {
+    /// CPU time since the last scan of processes that are not listed: they ended meanwhile, or are new.
+    fn unlisted(&mut self, counted: Option<Nanos>, full: Nanos) -> Nanos {
+        let listed = std::mem::take(&mut self.listed) + self.listed_ahead;
+        let Some((last, now)) = std::mem::replace(&mut self.counted, counted).zip(counted) else {
+            self.listed_ahead = Nanos::ZERO;
+            return Nanos::ZERO;
+        };
+        let used = now - last;
+        self.listed_ahead = (listed - used).min(full);
+        used - listed
+    }
+
     fn is_promoted(&self) -> bool {
         self.lc && self.guaranteed > CpuCount::ZERO && self.conduct.demoted_until.is_none()
     }
@@ -154,6 +177,12 @@ impl Guard {
         self.config.priority
     }
 
+    /// How long it lets a thread run without a pause.
+    #[must_use]
+    pub fn run_budget(&self) -> Nanos {
+        self.config.run_budget
+    }
+
     /// Its name and its needs.
     pub const DESCRIPTION: Description = Description {
         name: "guard",
@@ -161,7 +190,10 @@ impl Guard {
         source: "Quell's own; the idea and its danger are described in sched(7), \"Limiting the CPU usage of \
                  real-time and deadline processes\"",
         interval: Nanos::from_millis(20),
-        signals: &[Need::must(Signal::CriticalThreads)],
+        signals: &[
+            Need::must(Signal::CriticalThreads),
+            Need::or(Signal::CriticalRunTime, "processes that live for less than the interval use up no budget"),
+        ],
         knobs: &[
             Need::must(KnobKind::Class),
             Need::or(KnobKind::IdleOnly, "best-effort work competes with demoted threads on equal terms"),
@@ -203,6 +235,9 @@ impl Guard {
                 budget: guaranteed.of(self.config.run_budget),
                 used: Nanos::ZERO,
                 wanted: Nanos::ZERO,
+                listed: Nanos::ZERO,
+                counted: None,
+                listed_ahead: Nanos::ZERO,
                 conduct: Conduct::default(),
                 no_realtime,
                 set: false,
@@ -272,6 +307,7 @@ impl Guard {
             let no_pause = elapsed > Nanos::ZERO && wanted >= elapsed.scaled(self.config.no_pause);
             (record.streak, record.calm) =
                 if no_pause { (record.streak + used, Nanos::ZERO) } else { (Nanos::ZERO, record.calm + elapsed) };
+            self.workloads[owner].listed += used;
             if own.is_none_or(SchedClass::is_real_time) {
                 self.workloads[owner].used += used;
                 self.workloads[owner].wanted += wanted;
@@ -315,6 +351,10 @@ impl Guard {
             }
             let full = record.guaranteed.of(self.config.run_budget);
             let income = record.guaranteed.of(elapsed);
+            let counted = view.workloads.critical_run_time.get(record.id.index()).and_then(Sample::usable);
+            let unlisted = record.unlisted(counted, full);
+            record.used += unlisted;
+            record.wanted += unlisted;
             let overdrawn = record.used > record.budget + income;
             record.budget = (record.budget + income - record.used).min(full);
             let seen = std::mem::take(&mut record.used);

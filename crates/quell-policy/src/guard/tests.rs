@@ -1,5 +1,5 @@
 use super::*;
-use quell_model::{Allowance, Class, Outcome, Refusal, SchedClass, ThreadState, Topology, Workload};
+use quell_model::{Allowance, Class, Outcome, Refusal, Sample, SchedClass, ThreadState, Topology, Workload};
 use std::sync::Arc;
 
 struct Bench {
@@ -226,5 +226,40 @@ fn background_threads_of_a_service_use_up_no_budget() {
     bench.class(3, SchedClass::Batch { nice: 0 });
     for look in 0..100 {
         assert!(bench.pass(&[(0, 1, 5), (0, 2, 20), (0, 3, 20)]).knobs.is_empty(), "look {look}");
+    }
+}
+
+impl Bench {
+    /// 20 ms pass in which its threads ran as given, and its cgroups counted this much.
+    fn counted(&mut self, ran: &[(u32, i32, u64)], millis: u64) -> Plan {
+        let columns = &mut self.view.workloads.critical_run_time;
+        columns.resize(1, Sample::default());
+        columns[0] = Sample::exact(columns[0].value + Nanos::from_millis(millis), self.view.now);
+        self.pass(ran)
+    }
+}
+
+/// A service that makes a process for each request: those begin as SCHED_FIFO, like the one that made them, and no look lists them.
+#[test]
+fn processes_that_end_between_two_looks_use_up_the_budget_of_their_workload() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1))]);
+    bench.counted(&[(0, 1, 0)], 0);
+    assert!(bench.counted(&[(0, 1, 2)], 20).knobs.is_empty(), "its one CPU");
+    let knobs: Vec<KnobSetting> = (0..4).flat_map(|_| bench.counted(&[(0, 1, 2)], 60).knobs).collect();
+    assert_eq!(knobs, [set(Target::Workload(WorkloadId(0)), NORMAL)]);
+    // As long as it wants more than its CPU it has no promotion back.
+    assert!((0..100).all(|_| bench.counted(&[(0, 1, 2)], 20).knobs.is_empty()));
+    let knobs: Vec<KnobSetting> = (0..100).flat_map(|_| bench.counted(&[(0, 1, 2)], 10).knobs).collect();
+    assert_eq!(knobs, [set(Target::Workload(WorkloadId(0)), FIFO)]);
+}
+
+/// The cgroups and the threads are read one after the other, so one may be ahead of the other.
+#[test]
+fn what_is_listed_before_it_is_counted_is_not_counted_twice() {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(2))]);
+    bench.counted(&[(0, 1, 0), (0, 2, 0)], 0);
+    for look in 0..100 {
+        let counted = if look % 2 == 0 { 30 } else { 40 };
+        assert!(bench.counted(&[(0, 1, 17), (0, 2, 17)], counted).knobs.is_empty(), "look {look}");
     }
 }

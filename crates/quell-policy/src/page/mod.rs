@@ -4,10 +4,8 @@ mod signals;
 
 pub use signals::signals_and_knobs;
 
-use quell_model::Nanos;
-
 use crate::AnyPolicy;
-use crate::parameter::{Parameter, Scalar};
+use crate::parameter::Parameter;
 
 const HEAD: &str = "\
 <!-- Generated from the policies' declarations (`parameters!` in crates/quell-policy). Do not edit; after a change there:
@@ -23,9 +21,8 @@ name = \"guard\"
 parameters = { interval = \"10ms\", run_budget = \"20ms\" }
 ```
 
-What is left out has its default. Times are texts with a unit: `\"10us\"`, `\"1.5ms\"`, `\"2s\"`, `\"1m\"`, `\"1h\"`. Unknown names,
-times without a unit and values out of range are refused. `quell doctor POLICY` shows a policy's table, too, and what the
-policy needs and has on this machine.
+Times are texts with a unit: `\"10us\"`, `\"1.5ms\"`, `\"2s\"`, `\"1m\"`, `\"1h\"`. `quell doctor POLICY` shows a policy's table,
+too, and what the policy needs and has on this machine.
 ";
 
 /// docs/reference/policies.md.
@@ -34,16 +31,13 @@ pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     for policy in AnyPolicy::ALL {
         page += &format!("\n## `{}`\n\n{}. Source: {}.", policy.name, capital(policy.summary), policy.source);
-        if policy.interval > Nanos::ZERO {
-            page += &format!(" It decides every `{}` unless configured otherwise.", policy.interval.show());
-        }
         let parameters = AnyPolicy::parameters(policy.name).unwrap_or_default();
         page += "\n\n";
         if parameters.is_empty() {
             page += "It has no parameters.\n";
             continue;
         }
-        page += "| parameter | is a | default | allowed | meaning |\n|---|---|---|---|---|\n";
+        page += "| parameter | default | allowed | meaning |\n|---|---|---|---|\n";
         page.extend(parameters.iter().map(row));
     }
     page
@@ -64,7 +58,7 @@ fn row(parameter: &Parameter) -> String {
         None => parameter.choices.iter().map(|word| code(word)).collect::<Vec<_>>().join(", "),
     };
     let meaning = parameter.meaning.replace('|', "\\|");
-    format!("| `{}` | {} | {default} | {allowed} | {meaning} |\n", parameter.name, parameter.kind.name())
+    format!("| `{}` | {default} | {allowed} | {meaning} |\n", parameter.name)
 }
 
 fn capital(text: &str) -> String {

@@ -72,6 +72,9 @@ pub fn recommend(machine: &MachineFacts, workload: Option<&WorkloadFacts>) -> Ad
     let any = WorkloadFacts::unknown("NAME", "{ unit = \"NAME.service\" }", Class::LatencyCritical);
     let of = workload.unwrap_or(&any);
     let (mut not_here, mut unknown) = (Vec::new(), Vec::new());
+    if !machine.has_rights {
+        unknown.push(NO_RIGHTS);
+    }
     for rule in RULES {
         match (rule.holds)(of) {
             None if rule.needs.is_empty() => {}
@@ -79,33 +82,40 @@ pub fn recommend(machine: &MachineFacts, workload: Option<&WorkloadFacts>) -> Ad
             Some(false) => {}
             Some(true) => match lack(rule, machine, of) {
                 Some(lack) => not_here.push(format!("{}: {lack}", rule.answer)),
-                None => return advice(rule.answer, (rule.because)(of), of, not_here, unknown),
+                None => return advice(rule.answer, (rule.because)(of), machine, of, not_here, unknown),
             },
         }
     }
     // Not even guard can work, for want of rights mostly.
     let why = "no policy can work here, and the kernel's own shares are always there".into();
-    advice(Answer::CpuWeight, why, of, not_here, unknown)
+    advice(Answer::CpuWeight, why, machine, of, not_here, unknown)
 }
 
 /// What is missing for a rule, by itself or for its policy.
 fn lack(rule: &Rule, machine: &MachineFacts, of: &WorkloadFacts) -> Option<String> {
-    let of_policy = || machine.cannot.get(rule.answer.policy()?).cloned();
+    let of_policy = || machine.cannot.get(rule.answer.policy()?).filter(|_| machine.has_rights).cloned();
     (rule.lacks)(machine, of).or_else(of_policy)
 }
+
+/// What only another user can find out.
+const NO_RIGHTS: &str = "what works here, as only root may see that";
 
 fn advice(
     answer: Answer,
     why: String,
+    machine: &MachineFacts,
     of: &WorkloadFacts,
     not_here: Vec<String>,
     unknown: Vec<&'static str>,
 ) -> Advice {
     let headline = match answer {
-        Answer::Policy(name) => format!("{}: take {name}", of.target),
-        Answer::CpuWeight => format!("{}: no policy, but CPUWeight=", of.target),
+        Answer::Policy(name) => format!("{}: {name} is recommended", of.target),
+        Answer::CpuWeight if of.is_unit() || of.batch_may_get_less == Some(true) => {
+            format!("{}: no policy, but CPUWeight=", of.target)
+        }
+        Answer::CpuWeight => format!("{}: no policy for it; less for what runs beside it", of.target),
         Answer::Nothing => format!("{}: you do not need Quell", of.target),
     };
-    let (paste, configuration) = paste::of(answer, of);
+    let (paste, configuration) = paste::of(answer, machine, of);
     Advice { answer, headline, why, paste, configuration, not_here, unknown }
 }

@@ -6,6 +6,7 @@ use quell_model::{Capabilities, Class, CpuCount, Description, KnobKind, Nanos, S
 use serde::Serialize;
 
 use crate::AnyPolicy;
+use crate::guard::GuardConfig;
 
 /// May Quell's own scheduler (sched_ext) be recommended?
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +25,10 @@ pub struct MachineFacts {
     pub cpus: u32,
     /// May Quell's own scheduler be recommended?
     pub own_scheduler: OwnScheduler,
+    /// Does Quell manage nothing beside the workload? Whole CPUs are kept from what it manages.
+    pub alone: bool,
+    /// Has the process that asks the rights to find out what works here? Without, nothing is said to be missing for want of them.
+    pub has_rights: bool,
     /// Policies that cannot work here, each with the first necessity that is missing.
     pub cannot: BTreeMap<&'static str, String>,
     /// Does it count what workloads do to caches and memory?
@@ -44,6 +49,8 @@ impl MachineFacts {
         MachineFacts {
             cpus,
             own_scheduler,
+            alone: false,
+            has_rights: true,
             cannot,
             counters: measures(Signal::LlcHitRatio) || measures(Signal::WorkloadBandwidth),
             resctrl: sets(KnobKind::CacheWays) || sets(KnobKind::Throttle),
@@ -78,7 +85,7 @@ impl Contended {
 /// What is known of a workload. None: not known.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkloadFacts {
-    /// What a command line calls it, such as a unit.
+    /// Words of a command line that mean it, as a shell takes them: a unit, processes.
     pub target: String,
     /// Its entry of `match` in a configuration, such as `{ unit = "nginx.service" }`.
     pub selector: String,
@@ -90,6 +97,8 @@ pub struct WorkloadFacts {
     pub disturbed: Option<bool>,
     /// The longest time that one of its threads ran without a pause.
     pub longest_run: Option<Nanos>,
+    /// How long `guard` would let it run: its parameter.
+    pub run_budget: Nanos,
     /// Does its load move by more than a CPU within milliseconds?
     pub moves: Option<bool>,
     /// Is its demand known, as tasks or as a rate of requests?
@@ -111,11 +120,21 @@ impl WorkloadFacts {
             cpus: None,
             disturbed: None,
             longest_run: None,
+            run_budget: GuardConfig::default().run_budget,
             moves: None,
             demand_known: None,
             contended: None,
             batch_may_get_less: None,
         }
+    }
+
+    /// Is it a unit of systemd?
+    #[must_use]
+    pub fn is_unit(&self) -> bool {
+        let name = self.target.trim_matches('\'');
+        let is_one =
+            [".service", ".scope", ".slice"].iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
+        is_one && !name.contains(['/', ':', ' '])
     }
 
     /// Whole CPUs that hold what it asks for; at least one.

@@ -3,15 +3,21 @@
 use quell_model::Class;
 
 use super::advice::Answer;
-use super::facts::WorkloadFacts;
+use super::facts::{MachineFacts, WorkloadFacts};
 
 /// The line, and the configuration that it reads, where a command line cannot say enough.
-pub fn of(answer: Answer, workload: &WorkloadFacts) -> (Option<String>, Option<String>) {
-    let target = quoted(&workload.target);
+pub fn of(answer: Answer, machine: &MachineFacts, workload: &WorkloadFacts) -> (Option<String>, Option<String>) {
+    let (line, configuration) = as_root(answer, machine, workload);
+    let line = line.map(|line| if machine.has_rights { line } else { format!("sudo {line}") });
+    (line, configuration)
+}
+
+fn as_root(answer: Answer, machine: &MachineFacts, workload: &WorkloadFacts) -> (Option<String>, Option<String>) {
+    let target = &workload.target;
     let cpus = workload.whole_cpus();
     match answer {
         Answer::Nothing => (None, None),
-        Answer::CpuWeight => (Some(weight(workload)), None),
+        Answer::CpuWeight => (Some(weight(machine, workload)), None),
         Answer::Policy("guard") if workload.class == Class::BestEffort => {
             (Some(format!("quell protect --be {target}")), None)
         }
@@ -19,29 +25,23 @@ pub fn of(answer: Answer, workload: &WorkloadFacts) -> (Option<String>, Option<S
         Answer::Policy("rkube") => {
             (Some(format!("quell protect --policy rkube --strict --cpus {cpus} {target}")), None)
         }
-        Answer::Policy("caladan") => (Some(format!("quell protect --policy caladan --cpus {cpus} {target}")), None),
         Answer::Policy(policy) => {
             (Some(format!("quell run --config {policy}.toml")), Some(configuration(policy, workload)))
         }
     }
 }
 
-/// The weight of what runs beside it, which the reader must name; of itself, where it is what must not be demoted.
-fn weight(workload: &WorkloadFacts) -> String {
-    if workload.batch_may_get_less == Some(true) {
+/// Only a unit has a weight that one command sets: its own, where it is what must not be demoted. Else what runs beside it gets
+/// less, and the reader must name that.
+fn weight(machine: &MachineFacts, workload: &WorkloadFacts) -> String {
+    let is_batchs = workload.batch_may_get_less == Some(true);
+    if !is_batchs && workload.is_unit() {
+        format!("systemctl set-property --runtime {} CPUWeight=10000", workload.target)
+    } else if is_batchs || (machine.has_rights && machine.cannot.contains_key("guard")) {
         "systemctl set-property --runtime BATCH.service CPUWeight=10".into()
     } else {
-        format!("systemctl set-property --runtime {} CPUWeight=10000", quoted(&workload.target))
+        "quell protect --be BATCH".into()
     }
-}
-
-/// As one word of a shell.
-fn quoted(target: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@+".contains(c);
-    if !target.is_empty() && target.chars().all(is_plain) {
-        return target.into();
-    }
-    format!("'{}'", target.replace('\'', r"'\''"))
 }
 
 fn configuration(policy: &str, workload: &WorkloadFacts) -> String {

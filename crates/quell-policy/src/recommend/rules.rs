@@ -1,10 +1,9 @@
 //! The rule: questions in order, the first yes is the answer.
 
-use quell_model::{Class, Nanos};
+use quell_model::Class;
 
 use super::advice::Answer;
 use super::facts::{Contended, MachineFacts, OwnScheduler, WorkloadFacts};
-use crate::guard::GuardConfig;
 
 /// One question.
 #[derive(Clone, Copy, Debug)]
@@ -23,23 +22,17 @@ pub struct Rule {
     pub because: fn(&WorkloadFacts) -> String,
 }
 
-/// How long a thread may run under `guard` without a pause.
-#[must_use]
-pub fn run_budget() -> Nanos {
-    GuardConfig::default().run_budget
-}
-
 fn nothing(_: &MachineFacts, _: &WorkloadFacts) -> Option<String> {
     None
 }
 
 fn runs_long(workload: &WorkloadFacts) -> Option<bool> {
-    workload.longest_run.map(|run| run >= run_budget())
+    workload.longest_run.map(|run| run >= workload.run_budget)
 }
 
 fn longest(workload: &WorkloadFacts) -> String {
     let run = workload.longest_run.unwrap_or_default();
-    format!("a thread of it ran for {run} without a pause, and guard demotes at {}", run_budget())
+    format!("one of its threads ran for {run} without blocking, and guard demotes at {}", workload.run_budget)
 }
 
 fn no_own_scheduler(machine: &MachineFacts, _: &WorkloadFacts) -> Option<String> {
@@ -51,7 +44,13 @@ fn no_own_scheduler(machine: &MachineFacts, _: &WorkloadFacts) -> Option<String>
 
 fn no_spare_cpu(machine: &MachineFacts, workload: &WorkloadFacts) -> Option<String> {
     let (needs, has) = (workload.whole_cpus(), machine.cpus);
-    (needs >= has).then(|| format!("{needs} whole CPUs of {has} would leave none to the rest"))
+    match () {
+        () if needs >= has => Some(format!("{needs} whole CPUs of {has} would leave none to the rest")),
+        () if machine.alone => {
+            Some("whole CPUs are kept from what Quell manages, which is nothing else here".to_owned())
+        }
+        () => None,
+    }
 }
 
 /// All of them.
@@ -104,7 +103,12 @@ pub const RULES: &[Rule] = &[
         needs: "",
         holds: runs_long,
         lacks: nothing,
-        because: |workload| format!("{}: a weight holds for long runs, too", longest(workload)),
+        because: |workload| match workload.is_unit() {
+            true => format!("{}: a weight holds for long runs, too", longest(workload)),
+            false => {
+                format!("{}: what disturbs it can be made best-effort, and `quell gap` names that", longest(workload))
+            }
+        },
     },
     Rule {
         question: "Does its load move within milliseconds, and has the kernel sched_ext?",
@@ -125,12 +129,15 @@ pub const RULES: &[Rule] = &[
     Rule {
         question: "Are caches or memory bandwidth contended, and does the hardware count that?",
         answer: Answer::Policy("his"),
-        needs: "whether caches or memory bandwidth are contended",
+        needs: "whether caches or memory bandwidth are contended, which is not measured (--contended)",
         holds: |workload| workload.contended.map(|what| what != Contended::Cpu),
         lacks: |machine, _| (!machine.counters).then(|| "the hardware counts neither LLC hits nor bandwidth".into()),
         because: |workload| {
             let what = workload.contended.map_or("something", Contended::name);
-            format!("{what} is contended, and his isolates it step by step by what is counted")
+            format!(
+                "{what} is contended, and his isolates it step by step by what is counted; how much that varies by itself is not \
+                 known here: compare before and after"
+            )
         },
     },
     Rule {

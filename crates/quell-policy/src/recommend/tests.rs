@@ -10,6 +10,8 @@ fn machine() -> MachineFacts {
     MachineFacts {
         cpus: 8,
         own_scheduler: OwnScheduler::Usable,
+        alone: false,
+        has_rights: true,
         cannot: BTreeMap::new(),
         counters: true,
         resctrl: true,
@@ -53,9 +55,12 @@ fn the_first_yes_is_the_answer() {
         (machine(), WorkloadFacts { batch_may_get_less: Some(true), longest_run: long, ..moving() }, "CPUWeight=", 0),
         (machine(), WorkloadFacts { longest_run: long, ..web() }, "caladan", 0),
         (stock(), WorkloadFacts { longest_run: long, ..moving() }, "rkube", 1),
-        (stock(), WorkloadFacts { longest_run: Some(rules::run_budget()), ..web() }, "rkube", 1),
+        (stock(), WorkloadFacts { longest_run: Some(web().run_budget), ..web() }, "rkube", 1),
         (machine(), WorkloadFacts { longest_run: Some(Nanos::from_micros(49_999)), ..web() }, "guard", 0),
+        (stock(), WorkloadFacts { longest_run: long, run_budget: Nanos::from_millis(61), ..web() }, "guard", 0),
         (small, WorkloadFacts { longest_run: long, ..web() }, "CPUWeight=", 2),
+        (MachineFacts { alone: true, ..stock() }, WorkloadFacts { longest_run: long, ..web() }, "CPUWeight=", 2),
+        (MachineFacts { alone: true, ..machine() }, WorkloadFacts { longest_run: long, ..web() }, "caladan", 0),
         (without("caladan"), WorkloadFacts { longest_run: long, ..web() }, "rkube", 1),
         (machine(), moving(), "caladan", 0),
         (stock(), moving(), "guard", 1),
@@ -86,25 +91,58 @@ fn what_is_not_known_is_said_and_answers_nothing() {
     let unsure = WorkloadFacts { moves: None, contended: None, ..web() };
     let advice = recommend(&machine(), Some(&unsure));
     assert_eq!(advice.answer, Answer::Policy("guard"));
-    assert_eq!(advice.unknown, ["how fast its load moves", "whether caches or memory bandwidth are contended"]);
+    assert_eq!(advice.unknown, ["how fast its load moves", RULES[8].needs]);
     let long = WorkloadFacts { longest_run: Some(Nanos::from_millis(60)), ..unsure };
     assert_eq!(recommend(&machine(), Some(&long)).unknown, [""; 0], "it could not have changed the answer");
 }
 
 #[test]
-fn the_line_to_paste_names_the_workload_and_is_one_word_of_a_shell() {
+fn the_line_to_paste_names_the_workload_in_its_own_words() {
     let paste = |workload: &WorkloadFacts| recommend(&stock(), Some(workload)).paste.unwrap();
     assert_eq!(paste(&web()), "quell protect nginx.service");
-    assert_eq!(paste(&WorkloadFacts { target: "a;b'c".into(), ..web() }), r"quell protect 'a;b'\''c'");
+    assert_eq!(paste(&WorkloadFacts { target: "22750 22751".into(), ..web() }), "quell protect 22750 22751");
     assert_eq!(paste(&WorkloadFacts { class: Class::BestEffort, ..web() }), "quell protect --be nginx.service");
     let long = WorkloadFacts { longest_run: Some(Nanos::from_secs(1)), cpus: Some(CpuCount(1200)), ..web() };
     assert_eq!(paste(&long), "quell protect --policy rkube --strict --cpus 2 nginx.service");
-    let on_its_own = recommend(&machine(), Some(&long)).paste.unwrap();
-    assert_eq!(on_its_own, "quell protect --policy caladan --cpus 2 nginx.service");
+    let on_its_own = recommend(&machine(), Some(&long));
+    assert_eq!(on_its_own.paste.as_deref(), Some("quell run --config caladan.toml"), "it loads Quell's scheduler");
+    let configuration = on_its_own.configuration.unwrap();
+    assert!(configuration.contains("name = \"caladan\"") && configuration.contains("cpus = 2"), "{configuration}");
     let less = WorkloadFacts { batch_may_get_less: Some(true), ..web() };
     assert_eq!(paste(&less), "systemctl set-property --runtime BATCH.service CPUWeight=10");
     let advice = recommend(&machine(), Some(&WorkloadFacts { disturbed: Some(false), ..web() }));
     assert_eq!((advice.paste, advice.configuration), (None, None));
+}
+
+#[test]
+fn want_of_rights_is_not_a_lack_of_the_machine() {
+    let cannot = crate::AnyPolicy::ALL.iter().map(|policy| (policy.name, "no right".to_owned())).collect();
+    let user = MachineFacts { has_rights: false, cannot, ..stock() };
+    let advice = recommend(&user, Some(&web()));
+    assert_eq!(advice.paste.as_deref(), Some("sudo quell protect nginx.service"));
+    assert!(advice.not_here.is_empty() && advice.unknown.iter().any(|what| what.contains("root")), "{advice:?}");
+    let root = MachineFacts { has_rights: true, ..user };
+    assert_eq!(recommend(&root, Some(&web())).answer, Answer::CpuWeight);
+}
+
+#[test]
+fn only_a_unit_gets_a_weight_of_its_own() {
+    let long = Some(Nanos::from_secs(1));
+    let small = MachineFacts { cpus: 2, ..stock() };
+    let unable = MachineFacts { cannot: [("guard", "no right".to_owned())].into(), ..small.clone() };
+    let paste = |machine: &MachineFacts, target: &str| {
+        let facts = WorkloadFacts { longest_run: long, target: target.into(), ..web() };
+        let advice = recommend(machine, Some(&facts));
+        assert_eq!(advice.answer, Answer::CpuWeight);
+        advice.paste.unwrap()
+    };
+    for unit in ["nginx.service", "session-2.scope", r"'dev-\x2d.slice'"] {
+        assert_eq!(paste(&small, unit), format!("systemctl set-property --runtime {unit} CPUWeight=10000"));
+    }
+    for other in ["22750", "22750 22751", "container:4f66ad9a4f66", "/system.slice/nginx.service", ".service"] {
+        assert_eq!(paste(&small, other), "quell protect --be BATCH");
+        assert_eq!(paste(&unable, other), "systemctl set-property --runtime BATCH.service CPUWeight=10");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub struct Watch {
 }
 
 /// What the looks found.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Looks {
     /// For how long.
     pub watched: Nanos,
@@ -119,6 +119,13 @@ impl Watch {
 }
 
 impl Looks {
+    /// CPUs that they asked for, without what is less than a tenth: a thread that never pauses asks for one, give or take the time
+    /// that looking takes.
+    #[must_use]
+    pub fn demand(&self) -> CpuCount {
+        CpuCount((self.asked * 10.0) as u32 * 100)
+    }
+
     /// Writes what they say into a workload's facts. A workload that did nothing says nothing.
     pub fn write_into(&self, facts: &mut WorkloadFacts) {
         let asked = self.ran + self.waited;
@@ -126,12 +133,18 @@ impl Looks {
             return;
         }
         facts.disturbed = Some(self.waited >= asked.scaled(UNDISTURBED));
+        facts.longest_run = self.run();
+        facts.cpus = facts.cpus.or(Some(self.demand()));
+        facts.moves = self.swing.map(|swing| swing > f64::max(1.0, self.asked * MOVES));
+    }
+
+    /// The longest run that the rule goes by; none: not known.
+    #[must_use]
+    pub fn run(&self) -> Option<Nanos> {
         // A thread that waits more than it runs has no pause because others keep it from its work: it would have some without them.
         // And a look within a wait, which the kernel counts at its end, takes that for a pause: the mean run is no shorter.
         let longest = || Some(self.mean_run.map_or(self.longest_run, |mean| mean.max(self.longest_run)));
-        facts.longest_run = if self.waited > self.ran { self.mean_run } else { longest() };
-        facts.cpus = facts.cpus.or(Some(CpuCount((self.asked * 1000.0) as u32)));
-        facts.moves = self.swing.map(|swing| swing > f64::max(1.0, self.asked * MOVES));
+        if self.waited > self.ran { self.mean_run } else { longest() }
     }
 }
 
@@ -189,6 +202,14 @@ mod tests {
         assert_eq!(run(&looks), Some(MS(2)));
         looks.waited = MS(79);
         assert_eq!(run(&looks), Some(MS(80)));
+    }
+
+    #[test]
+    fn a_thread_that_never_pauses_asks_for_one_cpu() {
+        let looks = Looks { asked: 1.04, ..found(&[&[(10, 0)]]) };
+        let mut facts = WorkloadFacts::unknown("x", "", Class::LatencyCritical);
+        looks.write_into(&mut facts);
+        assert_eq!((facts.cpus, facts.whole_cpus()), (Some(CpuCount::whole(1)), 1));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! The paper leaves the rest open. Ours: whole sockets first; the remainder goes into the smallest unit (last-level
 //! cache, then socket) that holds it, the fullest such unit, so that large units stay whole for later; inside it whole
 //! cores before single siblings. Among equals the highest CPU numbers, because interrupts tend to arrive at the lowest.
+//!
+//! Where CPUs differ in speed a reservation is of one speed, the fastest that has as many free; else of the fastest that are free.
 
 use quell_model::{CpuSet, Topology};
 
@@ -16,6 +18,20 @@ pub fn choose(topology: &Topology, free: &CpuSet, count: usize) -> Option<CpuSet
     if count > free.len() {
         return None;
     }
+    let free_of = |speed: &CpuSet| speed.intersection(free);
+    if let Some(home) = topology.speeds().iter().map(free_of).find(|free| free.len() >= count) {
+        return Some(alike(topology, &home, count));
+    }
+    let mut chosen = CpuSet::EMPTY;
+    for free in topology.speeds().iter().map(free_of) {
+        let more = free.len().min(count - chosen.len());
+        chosen = chosen.union(&alike(topology, &free, more));
+    }
+    Some(chosen)
+}
+
+/// Chooses `count` of the `free` CPUs, which are at least as many, and all as fast as each other.
+fn alike(topology: &Topology, free: &CpuSet, count: usize) -> CpuSet {
     let mut chosen = CpuSet::EMPTY;
     for socket in topology.sockets().iter().rev() {
         if socket.is_subset(free) && socket.len() <= count - chosen.len() {
@@ -28,7 +44,7 @@ pub fn choose(topology: &Topology, free: &CpuSet, count: usize) -> Option<CpuSet
         let home = home(topology, &free, rest);
         chosen = chosen.union(&within(topology, &home.intersection(&free), rest));
     }
-    Some(chosen)
+    chosen
 }
 
 /// The smallest unit with this many free CPUs, the fullest of its kind; the whole machine if no socket has as many.
@@ -102,6 +118,15 @@ mod tests {
     fn the_fullest_unit_that_fits_is_taken() {
         let chiplets = Topology::synthetic(1, 3, 4, 1);
         assert_eq!(pick(&chiplets, "0-3,6-7,8-11", 2), "6-7");
+    }
+
+    #[test]
+    fn a_reservation_is_of_one_speed_where_it_can_be() {
+        let little: CpuSet = "4-7".parse().unwrap();
+        let machine = Topology::synthetic(1, 1, 8, 1).with_capacity(&little, 446);
+        assert_eq!(pick(&machine, "0-7", 2), "2-3", "the fast ones, although the others have higher numbers");
+        assert_eq!(pick(&machine, "0,4-7", 2), "6-7", "both alike rather than one of each");
+        assert_eq!(pick(&machine, "0-1,4-7", 5), "0-1,5-7", "all of the fast ones, as no speed has as many");
     }
 
     proptest! {

@@ -86,7 +86,7 @@ pub fn place(placement: &mut Placement, view: &View, system_reserve: usize) -> V
     let strict = |id| view.workload(id).is_some_and(|workload| workload.reservation == Reservation::Strict);
     placement.exclusive.retain(|(id, _)| strict(*id));
     if placement.system.len() != system_reserve || !placement.system.is_subset(&pool) {
-        placement.system = lowest(&pool.difference(&placement.reserved()), system_reserve);
+        placement.system = slowest(view, &pool.difference(&placement.reserved()), system_reserve);
     }
 
     // CPUs promised to standard workloads stay theirs: at least one CPU if there is any such workload.
@@ -169,6 +169,8 @@ fn grown(view: &View, old: &CpuSet, free: &CpuSet, count: usize) -> Option<CpuSe
     Some(old.union(&more))
 }
 
-fn lowest(free: &CpuSet, count: usize) -> CpuSet {
-    free.iter().take(count).collect()
+/// The slowest CPUs, and of these the lowest.
+fn slowest(view: &View, free: &CpuSet, count: usize) -> CpuSet {
+    let speeds = view.topology.speeds().iter().rev();
+    speeds.flat_map(|speed| speed.intersection(free).iter().collect::<Vec<_>>()).take(count).collect()
 }

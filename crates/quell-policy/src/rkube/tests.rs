@@ -37,6 +37,17 @@ fn applied(plan: &Plan) -> Event {
 }
 
 #[test]
+fn a_strict_reservation_has_the_fast_cpus_and_the_system_the_slow_ones() {
+    let mut policy = Rkube::new(RkubeConfig { system_reserve: 1, ..RkubeConfig::default() });
+    let little: CpuSet = "2-5".parse().unwrap();
+    let machine = Topology::synthetic(1, 1, 6, 1).with_capacity(&little, 446);
+    let view = view(machine, vec![strict("db", CpuCount::whole(2)), standard("batch", CpuCount::whole(1))]);
+    let plan = step(&mut policy, &view, &[], 1);
+    assert_eq!((cpus_of(&plan, 0), cpus_of(&plan, 1)), (Some("0-1".into()), Some("3-5".into())));
+    assert_eq!(policy.placement().system().to_string(), "2");
+}
+
+#[test]
 fn a_strict_reservation_takes_its_cpus_from_everybody_else() {
     let mut policy = Rkube::new(RkubeConfig::default());
     let mut view = view(

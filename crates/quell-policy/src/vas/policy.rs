@@ -150,7 +150,7 @@ impl Vas {
             None => self.warned.push((id, now)),
         }
         let text = format!(
-            "its budget on CPU {cpu} was used up before the period's end, and it waits: it asks for more than its demand says; \
+            "its budget on CPU {cpu} was used up before the period's end, and it waits: it needs more than its demand declares; \
              give it a larger one"
         );
         plan.note(NoteKind::Warning, Some(id), text);

@@ -24,14 +24,14 @@ struct pt_regs___x86 {
 	unsigned long orig_ax;
 } KEEP_NAMES;
 
-struct pt_regs___arm64 {
+struct pt_regs___arm64_call {
 	int syscallno;
 } KEEP_NAMES;
 
 static __always_inline __u64 call_number(struct pt_regs *registers)
 {
 	struct pt_regs___x86 *x86 = (void *)registers;
-	struct pt_regs___arm64 *arm64 = (void *)registers;
+	struct pt_regs___arm64_call *arm64 = (void *)registers;
 
 	if (bpf_core_field_exists(x86->orig_ax))
 		return BPF_CORE_READ(x86, orig_ax);

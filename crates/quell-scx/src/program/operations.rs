@@ -1,6 +1,6 @@
-//! The scheduler's operations, set in the kernel's map of them: from then on it can be attached, by whoever has the map.
+//! The scheduler's operations, set in the kernel's map of them: from then on it can be attached, by any process that has the map.
 //!
-//! libbpf does the same only when it attaches (`bpf_map__attach_struct_ops`), from a value that it shows to nobody.
+//! libbpf does the same only when it attaches (`bpf_map__attach_struct_ops`), from a value that it does not expose.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};

@@ -13,7 +13,7 @@ use super::skeleton::GrantSkelBuilder;
 use super::{FEW_CPUS, NAME, Parts, operations, refused};
 use crate::{ScxError, forms, kernel, messages, requests, sockets};
 
-/// The kernel ends a scheduler under which a thread waits for so long, where no real-time thread can cause that; elsewhere
+/// The kernel ends a scheduler under which a thread waits for this long, where no real-time thread can cause that; elsewhere
 /// after 30 s, the longest that it allows.
 const SHORT_WATCHDOG: Duration = Duration::from_secs(8);
 

@@ -17,11 +17,11 @@ fn on_one_cpu() -> (Group, Machine) {
     (be, machine)
 }
 
-/// What part of the first one's time the others had, in hundredths.
-fn ratio(children: &[&Child], milliseconds: u64) -> Vec<u128> {
-    let shares = shares(children, milliseconds);
-    println!("{shares:?}");
-    shares.iter().map(|share| share * 100 / shares[0].max(1)).collect()
+/// Runs them until the others have the part of the first one's time, in hundredths, that `right` says.
+fn ratio(children: &[&Child], milliseconds: u64, right: impl Fn(&[u128]) -> bool) {
+    shares_until(children, milliseconds, |shares| {
+        right(&shares.iter().map(|share| share * 100 / shares[0].max(1)).collect::<Vec<_>>())
+    });
 }
 
 lab_tests! {
@@ -35,18 +35,16 @@ lab_tests! {
             heavy.set("cpu.weight", "300");
             let (a, b) = (Child::spin(Some(&heavy), None), Child::spin(Some(&light), None));
             pass(200);
-            let light_part = ratio(&[&a, &b], 4000)[1];
-            assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
+            // 100 to 300.
+            ratio(&[&a, &b], 4000, |parts| (30..=37).contains(&parts[1]));
             // Another thread in the light group takes from its sibling, not from the heavy one.
             let c = Child::spin(Some(&light), None);
             pass(200);
-            let parts = ratio(&[&a, &b, &c], 3000);
-            assert!((30..=37).contains(&(parts[1] + parts[2])), "{parts:?}");
+            ratio(&[&a, &b, &c], 3000, |parts| (30..=37).contains(&(parts[1] + parts[2])));
             // A change of the weight holds at once.
             heavy.set("cpu.weight", "100");
             pass(200);
-            let parts = ratio(&[&a, &b, &c], 3000);
-            assert!((90..=110).contains(&(parts[1] + parts[2])), "{parts:?}");
+            ratio(&[&a, &b, &c], 3000, |parts| (90..=110).contains(&(parts[1] + parts[2])));
             machine.scx().grant().check().unwrap();
         }
 
@@ -61,8 +59,7 @@ lab_tests! {
             heavy.set("cpu.weight", "300");
             let threads = [(&heavy, 1), (&light, 1), (&other, 0)].map(|(group, cpu)| Child::spin(Some(group), Some(cpu)));
             pass(200);
-            let parts = ratio(&[&threads[0], &threads[1], &threads[2]], 4000);
-            assert!((30..=37).contains(&parts[1]), "{parts:?}: 100 to 300");
+            ratio(&[&threads[0], &threads[1], &threads[2]], 4000, |parts| (30..=37).contains(&parts[1]));
             machine.scx().grant().check().unwrap();
         }
 
@@ -75,9 +72,10 @@ lab_tests! {
             left.set("cpu.weight", "200");
             let threads = [&other, &left, &right].map(|group| Child::spin(Some(group), None));
             pass(200);
-            let parts = ratio(&[&threads[0], &threads[1], &threads[2]], 3000);
             // 1 : 2 : 1.
-            assert!((180..=220).contains(&parts[1]) && (90..=110).contains(&parts[2]), "{parts:?}");
+            ratio(&[&threads[0], &threads[1], &threads[2]], 3000, |parts| {
+                (180..=220).contains(&parts[1]) && (90..=110).contains(&parts[2])
+            });
             machine.scx().grant().check().unwrap();
         }
 
@@ -93,8 +91,7 @@ lab_tests! {
                 pass(8);
             });
             pass(200);
-            let shares = shares(&[&spins, &sleeps], 2000);
-            assert!(shares[0] > 600 && shares[1] > 60, "{shares:?}");
+            shares_until(&[&spins, &sleeps], 2000, |shares| shares[0] > 600 && shares[1] > 60);
             machine.scx().grant().check().unwrap();
         }
 
@@ -105,18 +102,14 @@ lab_tests! {
             idle.set("cpu.idle", "1");
             let low = Child::spin(Some(&idle), None);
             pass(200);
-            let alone = shares(&[&low], 500)[0];
-            assert!(alone > 800, "{alone}");
+            shares_until(&[&low], 500, |shares| shares[0] > 800);
             let high = Child::spin(Some(&busy), None);
             pass(200);
-            let beside = shares(&[&low, &high], 2000);
-            println!("beside another: {beside:?}");
             // A starving thread has a tick every half second, 8 of 1000: a rule for all. A busy host makes ticks longer.
-            assert!(beside[0] < 20 && beside[1] > 800, "{beside:?}");
+            shares_until(&[&low, &high], 2000, |shares| shares[0] < 20 && shares[1] > 800);
             high.signal(libc::SIGSTOP);
             pass(100);
-            let again = shares(&[&low], 500)[0];
-            assert!(again > 800, "{again}");
+            shares_until(&[&low], 500, |shares| shares[0] > 800);
             machine.scx().grant().check().unwrap();
         }
 
@@ -128,20 +121,18 @@ lab_tests! {
             let threads = [0, 1].map(|_| Child::spin(Some(&limited), None));
             let all = [&threads[0], &threads[1]];
             pass(300);
-            let shares_alone = shares(&all, 3000);
-            let alone: u128 = shares_alone.iter().sum();
-            println!("20 %: {alone} of 1000, {shares_alone:?}");
-            assert!((180..=220).contains(&alone), "{alone}");
-            assert!(shares_alone.iter().all(|&share| share > 50), "{shares_alone:?}");
+            // 20 %.
+            shares_until(&all, 3000, |shares| {
+                (180..=220).contains(&shares.iter().sum::<u128>()) && shares.iter().all(|&share| share > 50)
+            });
             let other = Child::spin(Some(&free), None);
             pass(300);
-            let beside = shares(&[&threads[0], &threads[1], &other], 3000);
-            println!("beside another: {beside:?}");
-            assert!((180..=220).contains(&(beside[0] + beside[1])) && beside[2] > 700, "{beside:?}");
+            shares_until(&[&threads[0], &threads[1], &other], 3000, |shares| {
+                (180..=220).contains(&(shares[0] + shares[1])) && shares[2] > 700
+            });
             limited.set("cpu.max", "max 100000");
             pass(300);
-            let unlimited = shares(&all, 1000);
-            assert!(unlimited.iter().sum::<u128>() > 350, "{unlimited:?}");
+            shares_until(&all, 1000, |shares| shares.iter().sum::<u128>() > 350);
             machine.scx().grant().check().unwrap();
         }
 
@@ -154,10 +145,10 @@ lab_tests! {
             left.set("cpu.max", "10000 100000");
             let threads = [&left, &right].map(|group| Child::spin(Some(group), None));
             pass(300);
-            let shares = shares(&[&threads[0], &threads[1]], 3000);
-            println!("10 % of 30 %: {shares:?}");
-            assert!((85..=115).contains(&shares[0]), "{shares:?}");
-            assert!((270..=330).contains(&(shares[0] + shares[1])), "{shares:?}");
+            // 10 % of 30 %.
+            shares_until(&[&threads[0], &threads[1]], 3000, |shares| {
+                (85..=115).contains(&shares[0]) && (270..=330).contains(&(shares[0] + shares[1]))
+            });
             machine.scx().grant().check().unwrap();
         }
 
@@ -168,15 +159,15 @@ lab_tests! {
             heavy.set("cpu.weight", "300");
             let (a, b) = (Child::spin(Some(&heavy), Some(1)), Child::spin(Some(&light), Some(1)));
             pass(200);
-            let light_part = ratio(&[&a, &b], 4000)[1];
-            assert!((30..=37).contains(&light_part), "{light_part} of 100 to 300");
+            // 100 to 300.
+            ratio(&[&a, &b], 4000, |parts| (30..=37).contains(&parts[1]));
             // Also beside threads that may use both CPUs, and one that has the other CPU: these have other clocks.
             let others = Group::new("others");
             let beside = [None, None, Some(0)].map(|cpu| Child::spin(Some(&others), cpu));
             pass(200);
-            let parts = ratio(&[&a, &b, &beside[0], &beside[1], &beside[2]], 4000);
-            assert!((25..=42).contains(&parts[1]), "{parts:?}");
-            assert!(parts[2..].iter().all(|&part| part > 0), "{parts:?}");
+            ratio(&[&a, &b, &beside[0], &beside[1], &beside[2]], 4000, |parts| {
+                (25..=42).contains(&parts[1]) && parts[2..].iter().all(|&part| part > 0)
+            });
             machine.scx().grant().check().unwrap();
         }
 
@@ -189,9 +180,8 @@ lab_tests! {
             machine.apply(&rights(id, 1, 1, 0), &[]);
             let server = Child::spin(Some(&lc), None);
             pass(300);
-            let share = shares(&[&server], 3000)[0];
-            println!("40 %: {share} of 1000");
-            assert!((360..=440).contains(&share), "{share}");
+            // 40 %.
+            shares_until(&[&server], 3000, |shares| (360..=440).contains(&shares[0]));
             machine.scx().grant().check().unwrap();
         }
     }

@@ -132,7 +132,7 @@ lab_tests! {
             // The host may be busy for a second or two; who goes behind best-effort work waits as long in each of them.
             let as_the_loop = [(); 8].map(|()| waits_within_a_second()).into_iter().min().unwrap();
             println!("waits as a daemon {as_a_daemon:?}, as the loop {as_the_loop:?}");
-            assert!(as_the_loop * 3 < as_a_daemon, "{as_a_daemon:?}, {as_the_loop:?}");
+            assert!(as_the_loop * 2 < as_a_daemon, "{as_a_daemon:?}, {as_the_loop:?}");
         }
 
         /// It wakes up while latency-critical work runs on both CPUs, and before that goes back to best-effort work.
@@ -367,6 +367,7 @@ lab_tests! {
         machine: guest(2);
 
         fn the_kernels_scheduler_takes_over() {
+            Machine::unload();
             let _first = RealTime::begin();
             let be_group = Group::new("be");
             let hogs = [0, 1, 2].map(|_| Child::spin(Some(&be_group), None));

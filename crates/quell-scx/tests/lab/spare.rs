@@ -53,8 +53,7 @@ fn schedules(machine: &mut Machine) {
     pass(50);
     machine.grant(&[(0, be), (1, lc)]);
     pass(50);
-    let shares = shares(&[&server, &hog], 400);
-    assert!(shares.iter().all(|&share| share > 600), "{shares:?}");
+    shares_until(&[&server, &hog], 400, |shares| shares.iter().all(|&share| share > 600));
     assert!(machine.scx().grant().decisions().preempted < 100, "its counters begin at zero");
     drop((server, hog));
     [lc, be].into_iter().for_each(|id| drop(machine.host.detach(id).unwrap()));

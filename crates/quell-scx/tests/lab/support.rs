@@ -451,6 +451,21 @@ pub fn shares(children: &[&Child], milliseconds: u64) -> Vec<u128> {
     ran.map(|ran| ran.as_micros() * 1000 / span.as_micros()).collect()
 }
 
+/// As [`shares`], of the first of five spans in which they are as `right` says. A host that others load stops one CPU of
+/// the guest for a while, which shows in one span; what the scheduler divides wrongly, it divides wrongly in all of them.
+pub fn shares_until(children: &[&Child], milliseconds: u64, right: impl Fn(&[u128]) -> bool) -> Vec<u128> {
+    let mut spans = Vec::new();
+    for _ in 0..5 {
+        let shares = shares(children, milliseconds);
+        println!("{shares:?}");
+        if right(&shares) {
+            return shares;
+        }
+        spans.push(shares);
+    }
+    panic!("wrong in each of {} spans: {spans:?}", spans.len());
+}
+
 /// Makes 25 processes, again and again, that end at once.
 pub fn storm() {
     // When this process is killed, its children end in their own time; a descriptor of the scheduler, inherited, would keep

@@ -12,30 +12,10 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "task.h"
 #include "trace.h"
 
-/* The few fields that are read, by name: they are found in the running kernel's type information. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct thread_info {
-	__u32 cpu;
-	__u64 preempt_count; /* arm64 */
-};
-
-struct task_struct {
-	struct thread_info thread_info;
-	unsigned int cpu; /* before 5.16 */
-	unsigned int __state;
-	int on_cpu;
-	int on_rq;
-	int pid;
-	struct task_struct *group_leader;
-	char comm[16];
-};
-
-struct bpf_iter__task {
-	struct task_struct *task;
-};
-
 /* Where x86 keeps the preemption count from 6.2 to 6.14. */
 struct pcpu_hot {
 	int preempt_count;
@@ -45,7 +25,6 @@ struct pcpu_hot {
 #define TASK_DEAD 0x80
 #define SERVING_SOFTIRQ 0x00000100
 #define HARDIRQ_OR_NMI 0x00ff0000
-#define MAX_CPUS 1024
 #define MAX_SLOTS 1024
 
 /* Set before the program is loaded. */
@@ -144,13 +123,6 @@ static enum context context_now(void)
 	if (count & HARDIRQ_OR_NMI)
 		return IN_HARDIRQ;
 	return count & SERVING_SOFTIRQ ? IN_SOFTIRQ : IN_THREAD;
-}
-
-static __u32 cpu_of(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->thread_info.cpu))
-		return task->thread_info.cpu;
-	return task->cpu;
 }
 
 static struct member *watched(__s32 tid)

@@ -14,7 +14,7 @@ pub fn of<T>(server: i32, work: impl FnOnce() -> Result<T>) -> Result<(T, bool)>
     };
     sched_setaffinity(None, &rest).context("cannot keep the load generator off the server's CPUs")?;
     let result = work();
-    sched_setaffinity(None, &ours).context("cannot give the demo its CPUs back")?;
+    sched_setaffinity(None, &ours).context("cannot restore the demo's own CPU affinity")?;
     result.map(|result| (result, true))
 }
 

@@ -1,13 +1,12 @@
 //! Is there something to compare with? The server alone, undisturbed, and phases with enough answers.
 
 use quell_bench::load::LoadReport;
+use quell_effect::quantile::needed;
 use quell_report::human;
 
 use super::others::quiet;
 use super::result::{DemoReport, PhaseResult};
 
-/// A quantile is sound with this many answers beyond it.
-const BEYOND: f64 = 10.0;
 /// A phase beside the antagonist with less than this share of the p99 alone: something else disturbed the server alone.
 const DISTURBED: f64 = 0.7;
 /// Above this share of a p99 the load generator's own lateness is what was measured.
@@ -17,13 +16,7 @@ const STOLEN: f64 = 0.05;
 
 /// Are there enough answers for this quantile?
 pub fn is_sound(load: &LoadReport, q: f64) -> bool {
-    // Rounding is no reason to refuse: 1000 answers have ten beyond the p99.
-    load.counts.answered as f64 * (1.0 - q) >= BEYOND - 1e-6
-}
-
-/// The number of answers from which a p99 is sound.
-fn needed(q: f64) -> u64 {
-    (BEYOND / (1.0 - q)).round() as u64
+    load.counts.answered >= needed(q)
 }
 
 impl PhaseResult {
@@ -53,7 +46,7 @@ impl DemoReport {
             return Err("the server alone was not measured: give --phases alone among the others".into());
         };
         let Some(p99) = alone.quantile_ns(0.99).filter(|ns| *ns > 0) else {
-            return Err("the server alone gave no answer in time: run the demo again with a lower --rate".into());
+            return Err("the server alone answered nothing in time: run the demo again with a lower --rate".into());
         };
         if let Some(few) = alone.runs.iter().find(|run| !is_sound(&run.load, 0.99)) {
             return Err(format!(
@@ -200,7 +193,7 @@ mod tests {
         let mut report = demo(ALL, 1);
         report.phases.remove(0);
         assert_none(&report, "not measured", "--phases alone");
-        assert_none(&with_alone(|run| run.load.counts.answered = 0), "no answer in time", "lower --rate");
+        assert_none(&with_alone(|run| run.load.counts.answered = 0), "answered nothing in time", "lower --rate");
     }
 
     #[test]

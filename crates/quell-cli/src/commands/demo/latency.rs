@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use quell_bench::load::Monitor;
+use quell_command::progress;
 use quell_model::amount;
 use quell_report::screen::Screen;
 use rustix::system::uname;
@@ -35,7 +35,7 @@ pub fn show(arguments: &Arguments, setup: &Setup, cpus: u32) -> Result<ExitCode>
     report.machine.push(awake::line(awake.is_some()).to_owned());
     report.awake = awake.is_some();
     for line in report.machine.iter().cloned().chain(others.clone()).chain(skipped(&report)) {
-        eprintln!("{line}");
+        eprintln!("{}", Screen::of_errors().wrap(&line));
     }
     report.busy = others;
     let failed = measure_all(&mut report, &phases, arguments.repeat, setup, &monitor);
@@ -90,10 +90,8 @@ fn skipped(report: &DemoReport) -> Vec<String> {
 /// Runs the selected phases repeatedly; returns true if one failed. A failed phase is not tried again.
 fn measure_all(report: &mut DemoReport, phases: &[Phase], repeat: u32, setup: &Setup, monitor: &Monitor) -> bool {
     let to_run: Vec<usize> = (0..phases.len()).filter(|index| report.phases[*index].left_out.is_none()).collect();
-    let bar = ProgressBar::new(to_run.len() as u64 * u64::from(repeat)).with_style(
-        ProgressStyle::with_template("{spinner} {msg} {wide_bar} phase {pos} of {len}, {elapsed}")
-            .expect("constant template"),
-    );
+    let phases_to_run = to_run.len() as u64 * u64::from(repeat);
+    let bar = progress::bar(phases_to_run, "{spinner} {msg} {wide_bar} phase {pos} of {len}, {elapsed}");
     bar.enable_steady_tick(Duration::from_millis(250));
     let mut failed = false;
     for round in 0..repeat as usize {

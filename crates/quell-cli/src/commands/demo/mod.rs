@@ -44,8 +44,8 @@ const GENERATOR_PRIORITY: u8 = 10;
 ///
 /// The phases: alone; co-run on plain Linux; Linux's own best (the antagonist as SCHED_IDLE in the server's session);
 /// the server as SCHED_FIFO (the limit of what is possible, but unsafe: a runaway would take the machine); its own
-/// CPUs (rkube); guard. Only processes that the demo itself started are touched. Phases that need a right that is not there are
-/// skipped. The result stands in words at the end; where the server alone was disturbed, it has no ratios, and says why.
+/// CPUs (rkube); guard. Only processes that the demo itself started are touched. Phases that need a missing privilege are skipped. The result
+/// is summed up at the end; where the server alone was disturbed, it has no ratios, and says why.
 #[derive(Args)]
 pub struct Arguments {
     /// What to show
@@ -54,7 +54,7 @@ pub struct Arguments {
     /// Measured seconds a phase
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// How often every phase is run; the phases take turns
+    /// How often every phase is run, interleaved
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Only these phases, separated by commas
@@ -66,7 +66,7 @@ pub struct Arguments {
     /// memcached's threads and requested CPUs [default: a quarter of the CPUs, 1 to 8]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     server_threads: Option<u32>,
-    /// What takes from the server
+    /// What disturbs the server
     #[arg(long, value_enum, default_value = "cpu")]
     antagonist: KindName,
     /// The antagonist's threads [default: two for each CPU]
@@ -147,7 +147,7 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let cpus = thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
     if cpus < 2 {
-        bail!("the demo needs at least 2 CPUs: one for the server, one for who else wants it");
+        bail!("the demo needs at least 2 CPUs: one for the server and one for its neighbours");
     }
     let setup = arguments.setup(cpus)?;
     match arguments.show {

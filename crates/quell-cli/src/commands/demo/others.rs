@@ -96,8 +96,8 @@ impl Others {
         };
         let machine = amount(cpus, "CPU", "CPUs");
         Some(format!(
-            "! this machine is busy: other programs use {:.1} of {machine}{of}{wait}; the demo measures beside them, and \
-             compares nothing if they disturb the server alone",
+            "! this machine is busy: other programs use {:.1} of {machine}{of}{wait}; the demo runs all the same, \
+             and reports no ratios if they disturb the server alone",
             self.cpus
         ))
     }

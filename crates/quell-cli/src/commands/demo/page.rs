@@ -33,7 +33,7 @@ impl DemoReport {
         }
         let remarks: Vec<String> = self.busy.iter().chain(&self.skipped).cloned().chain(self.caveats()).collect();
         if !remarks.is_empty() {
-            blocks.push(Block::Heading("To be kept in mind".into()));
+            blocks.push(Block::Heading("Caveats".into()));
             blocks.push(Block::Notes(remarks));
         }
         let page = Page {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use quell_bench::antagonist::Kind;
+use quell_effect::quantile::needed;
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -95,7 +96,10 @@ fn text(rows: &[(String, Option<Row>)], cpus: u32) -> String {
             row.treatment.clone(),
             row.wakeups.to_string(),
             human::nanoseconds(row.p50_ns),
-            human::nanoseconds(row.p99_ns),
+            match row.wakeups >= needed(0.99) {
+                true => human::nanoseconds(row.p99_ns),
+                false => "–".into(),
+            },
             human::nanoseconds(row.max_ns),
             first,
             row.demotions_s.len().to_string(),
@@ -120,5 +124,5 @@ fn in_words(rows: &[(String, Option<Row>)], cpus: u32) -> String {
         Some(format!("{} under {name}{demoted}", human::nanoseconds(row.max_ns)))
     });
     let late: Vec<String> = late.collect();
-    format!("result: beside {cpus} wild threads an ordinary thread woke up late by at most {}", late.join(", "))
+    format!("result: beside {cpus} runaway threads an ordinary thread woke up late by at most {}", late.join(", "))
 }

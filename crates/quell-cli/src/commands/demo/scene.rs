@@ -8,7 +8,7 @@ use quell_model::{Class, CpuCount, Reservation, SchedClass, Selector, Workload};
 const FIFO: SchedClass = SchedClass::Fifo { priority: 1 };
 
 /// The reason for leaving a phase out where a process may not have real-time threads.
-pub const NO_REAL_TIME: &str = "it needs the right to real-time threads; run as root";
+pub const NO_REAL_TIME: &str = "it needs real-time scheduling (CAP_SYS_NICE); run as root";
 
 /// A workload of a scene.
 #[derive(Clone, Debug)]
@@ -79,19 +79,19 @@ pub fn latency(server_threads: u32, antagonist_threads: u32) -> Vec<Phase> {
     let own_cpus = Part { reservation: Reservation::Strict, ..server() };
     vec![
         Phase::new("alone", "server alone", [server()])
-            .meaning("nothing beside it but the load generator: what the other phases are compared with"),
+            .meaning("nothing beside it but the load generator: the baseline of the other phases"),
         Phase::new("linux", "co-run, plain Linux", [server(), antagonist()])
-            .meaning("the antagonist beside it, and nothing set: what you have today"),
+            .meaning("the antagonist beside it, default scheduling: what you have today"),
         Phase::new("linux-best", "antagonist SCHED_IDLE", [server(), antagonist().scheduled(SchedClass::Idle)])
-            .meaning("the antagonist has the lowest class that Linux offers: the best without rights"),
+            .meaning("the antagonist has the lowest class that Linux offers: the best without privileges"),
         Phase::new("fifo", "server SCHED_FIFO (unsafe)", [server().scheduled(FIFO), antagonist()])
-            .meaning("the server comes before all others, without a bound: a loop in it would take the machine"),
+            .meaning("the server preempts all others, without a bound: a busy loop in it would take the machine"),
         Phase::new("rkube", "Quell rkube: own CPUs", [own_cpus, antagonist()])
             .under("rkube")
-            .meaning("the server has CPUs that the antagonist may not use; what nothing manages still may"),
+            .meaning("the server has CPUs that the antagonist may not use; unmanaged programs still may"),
         Phase::new("guard", "Quell guard", [server(), antagonist()])
             .under("guard")
-            .meaning("the server comes before all others within a budget, and is demoted when it exceeds that"),
+            .meaning("the server preempts all others within a budget, and is demoted when it exceeds it"),
     ]
 }
 

@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::{Context, Result};
 use quell_bench::antagonist::Kind;
 use quell_bench::load::{LoadReport, Monitor};
+use quell_effect::quantile::needed;
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
 use serde::Serialize;
 
+use super::baseline::is_sound;
 use super::measure::Setup;
 use super::output::print;
 use super::result::Run;
@@ -81,7 +83,10 @@ pub fn skipped_row(name: &str, columns: usize) -> Vec<String> {
 fn text(rows: &[(String, Option<Row>)], cpus: u32) -> String {
     let cells = rows.iter().map(|(name, row)| {
         let Some(row) = row else { return skipped_row(name, HEADS.len()) };
-        let at = |q| human::nanoseconds(row.load.latency.at(q));
+        let at = |q| match is_sound(&row.load, q) {
+            true => human::nanoseconds(row.load.latency.at(q)),
+            false => "–".into(),
+        };
         let got = row.overloaded_cpus.map_or("–".into(), |cpus| format!("{cpus:.2}"));
         vec![row.treatment.clone(), at(0.5), at(0.99), at(0.999), human::rate(row.load.served_per_s), got]
     });
@@ -96,10 +101,17 @@ const HEADS: [&str; 6] = ["", "p50", "p99", "p99.9", "served", "overloaded one's
 
 /// The result in one line.
 fn in_words(rows: &[(String, Option<Row>)]) -> String {
-    let p99 = |row: &Row| (row.load.counts.answered > 0).then(|| row.load.latency.at(0.99) as f64);
+    let p99 = |row: &Row| is_sound(&row.load, 0.99).then(|| row.load.latency.at(0.99) as f64);
     let mut measured = rows.iter().filter_map(|(name, row)| Some((name, row.as_ref()?)));
-    let Some(alone) = measured.next().and_then(|(_, row)| p99(row)) else {
+    let Some((_, alone)) = measured.next() else {
         return "result: the server alone was not measured; nothing to compare with".into();
+    };
+    let Some(alone) = p99(alone) else {
+        return format!(
+            "result: no ratios: the server alone gave {} answers, and a p99 needs {}: give more --seconds or a higher --rate",
+            alone.load.counts.answered,
+            needed(0.99)
+        );
     };
     let mut over_alone = measured.peekable();
     if over_alone.peek().is_none() {
@@ -107,7 +119,8 @@ fn in_words(rows: &[(String, Option<Row>)]) -> String {
         return format!("result: memcached's p99 alone is {alone}; nothing was measured beside an overloaded workload");
     }
     let over_alone = over_alone.map(|(name, row)| {
-        let latency = p99(row).map_or("no answer in time".into(), |p99| format!("{:.1} ×", p99 / alone.max(1.0)));
+        let latency =
+            p99(row).map_or("too few answers for a p99".into(), |p99| format!("{:.1} ×", p99 / alone.max(1.0)));
         format!("{name} {latency} (the other gets {:.2} CPUs)", row.overloaded_cpus.unwrap_or(0.0))
     });
     format!(
@@ -134,6 +147,17 @@ mod tests {
             "{alone}"
         );
         let both = in_words(&[row("server alone", 40, None), row("plain Linux", 120, Some(1.5))]);
+        let mut few = [row("server alone", 40, None), row("plain Linux", 120, Some(1.5))];
+        let answers = |row: &mut (String, Option<Row>), count| row.1.as_mut().unwrap().load.counts.answered = count;
+        answers(&mut few[1], 999);
+        assert!(in_words(&few).contains("plain Linux too few answers for a p99"), "{}", in_words(&few));
+        assert_eq!(text(&few, 2).matches("120 µs").count(), 1, "a p50, and no p99 of 999 answers: {}", text(&few, 2));
+        answers(&mut few[0], 999);
+        let none = in_words(&few);
+        assert!(
+            none.starts_with("result: no ratios: ") && none.contains("999 answers") && !none.contains('×'),
+            "{none}"
+        );
         assert!(both.ends_with("against alone: plain Linux 3.0 × (the other gets 1.50 CPUs)"), "{both}");
     }
 }

@@ -77,7 +77,7 @@ fn an_rkube_worse_than_linux_has_its_reason_in_the_last_line() {
     assert!(late.contains("the load generator, kept off the server's CPUs, was late by"), "{late}");
     let waited = |others_cpus| of_rkube(Run { server_waited: Some(0.24), others_cpus, ..run(160_000, 1_000) });
     let shared = waited(Some(1.2));
-    assert!(shared.contains("its threads waited 24") && shared.contains("which nothing manages"), "{shared}");
+    assert!(shared.contains("its threads waited 24") && shared.contains("which are unmanaged"), "{shared}");
     assert!(waited(Some(0.0)).contains("where the kernel and Quell ran, too"));
 }
 

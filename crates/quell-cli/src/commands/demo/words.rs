@@ -129,11 +129,10 @@ impl DemoReport {
             "the load generator ran on the server's own CPUs".into()
         } else if let Some(waited) = phase.waited().filter(|share| *share > WAITED) {
             let others = phase.runs.iter().any(|run| run.others_cpus.is_some_and(|used| used > quiet(self.cpus)));
-            let ran =
-                if others { "other programs, which nothing manages, ran" } else { "the kernel and Quell ran, too" };
+            let ran = if others { "other programs, which are unmanaged, ran" } else { "the kernel and Quell ran, too" };
             format!("its threads waited {} of the time for their own CPUs, where {ran}", human::percent(waited))
         } else {
-            "the server cannot use a CPU that is idle for a moment, and unmanaged work may run on its own".into()
+            "the server cannot use a CPU that is briefly idle elsewhere, and unmanaged work may run on its own".into()
         };
         Some(format!("rkube is {times:.1} × Linux's best: {because}"))
     }

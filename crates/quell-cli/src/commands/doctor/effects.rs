@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use quell_bench::effect::{self, Effect};
+use quell_bench::settling::{self, Effect};
 use quell_report::human;
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -22,7 +22,7 @@ struct Printed {
 
 /// Measures and prints.
 pub fn run(json: bool) -> Result<()> {
-    let effects = effect::measure(TRIALS)?;
+    let effects = settling::measure(TRIALS)?;
     if json {
         return output::json_line(&Printed { effects });
     }
@@ -34,6 +34,6 @@ pub fn run(json: bool) -> Result<()> {
         [effect.turn.name().to_owned(), at(0), at(sorted.len() / 2), at(last), effect.unseen.to_string()]
     });
     let text = table(["knob", "least", "median", "greatest", "not seen"], rows).fit(&Screen::here());
-    writeln!(io::stdout(), "From the write of a knob to what a thread sees of it, {TRIALS} times\n{text}")?;
+    writeln!(io::stdout(), "From the write of a knob to its effect on a thread, {TRIALS} times\n{text}")?;
     Ok(())
 }

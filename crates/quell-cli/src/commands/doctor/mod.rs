@@ -1,8 +1,9 @@
 //! `quell doctor`: what works on this machine, and what stands in the way.
 
 mod effects;
-mod short;
-mod text;
+mod kubernetes;
+pub mod short;
+pub mod text;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,29 +24,38 @@ use serde::Serialize;
 
 use quell_command::output;
 
-use super::recommend::this_machine;
+use super::facts::this_machine;
 
-/// Say what stands in the way on this machine, and which policy suits it.
+/// Report what limits Quell on this machine, and which policies work here.
 ///
 /// Changes nothing, but for --effects. With --all: what each policy, knob and signal can do here, what is missing and how to get
-/// it, and findings with their evidence: the file and what stands in it. Exit status 1 if POLICY cannot work here.
+/// it, and findings with their evidence: the file and its contents. Exit status 1 if POLICY cannot work here.
 #[derive(Args)]
 pub struct Arguments {
     /// Only this policy, with everything that it needs
     policy: Option<String>,
+    /// As POLICY
+    #[arg(long = "policy", value_name = "NAME", conflicts_with = "policy", hide = true)]
+    named: Option<String>,
     /// Every policy, knob, signal and finding with its evidence
-    #[arg(long, conflicts_with = "policy")]
+    #[arg(long, conflicts_with_all = ["policy", "named"])]
     all: bool,
-    /// The CPUs that are meant to be exclusive, as a list such as 2-7; left out: all
+    /// The CPUs that are meant to be exclusive, as a list such as 2-7 [default: all]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
-    /// The run directory to look for what killed agents left in [default: QUELL_RUN_DIR, or /run/quell]
+    /// The run directory to search for what killed agents left [default: QUELL_RUN_DIR, or /run/quell]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
-    /// Measure how soon each knob of control groups acts here, with groups and threads of its own, and say nothing else
+    /// Measure how soon each cgroup knob takes effect here, with cgroups and threads of its own, and report nothing else
     /// (root, control groups of version 2; half a minute)
-    #[arg(long, conflicts_with_all = ["policy", "all", "cpus", "run_dir"])]
+    #[arg(long, conflicts_with_all = ["policy", "named", "all", "cpus", "run_dir"])]
     effects: bool,
+    /// Only what on this node of Kubernetes is in the way of CPUs for pods: kubelet, container runtime, cgroups, other plug-ins
+    #[arg(long, conflicts_with_all = ["policy", "named", "all", "cpus", "run_dir", "effects"])]
+    kubernetes: bool,
+    /// With --kubernetes: the node's root; in a container with hostPID it is /proc/1/root
+    #[arg(long, value_name = "DIR", default_value = "/", requires = "kubernetes")]
+    root: PathBuf,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -53,7 +63,7 @@ pub struct Arguments {
 
 /// Everything that the command says.
 #[derive(Serialize)]
-struct Report {
+pub struct Report {
     host: String,
     exclusive: CpuSet,
     policies: Vec<PolicyReport>,
@@ -62,6 +72,8 @@ struct Report {
     findings: Vec<Finding>,
     unread: Vec<String>,
     recommendation: Advice,
+    /// May this user find out what works? Without, "cannot work" may be for want of rights.
+    has_rights: bool,
 }
 
 /// How well one policy works here.
@@ -94,8 +106,13 @@ impl Fidelity {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let asked = arguments.policy.as_ref().or(arguments.named.as_ref());
     if arguments.effects {
         effects::run(arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.kubernetes {
+        kubernetes::run(&arguments.root, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let roots = Roots::default();
@@ -103,12 +120,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let facts = examine(&roots)?;
     let exclusive = arguments.cpus.unwrap_or(facts.online);
     if exclusive.is_empty() {
-        bail!("--cpus names no CPU; online are {}", facts.online);
+        bail!("--cpus is empty; online CPUs: {}", facts.online);
     }
     if !exclusive.is_subset(&facts.online) {
         bail!("CPUs {} are not online; online are {}", exclusive.difference(&facts.online), facts.online);
     }
-    let chosen: Vec<&Description> = match &arguments.policy {
+    let chosen: Vec<&Description> = match asked {
         None => AnyPolicy::ALL.iter().collect(),
         Some(name) => match AnyPolicy::ALL.iter().find(|policy| policy.name == name) {
             Some(policy) => vec![policy],
@@ -123,9 +140,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         found.extend(quell_scx::lacks().iter().map(lacking));
     }
     found.extend(findings(&facts, &exclusive));
-    let recommendation = recommend(&this_machine(&capabilities, facts.online.len() as u32), None);
+    let machine = this_machine(&capabilities, facts.online.len() as u32, false);
     let report = Report {
-        recommendation,
+        recommendation: recommend(&machine, None),
+        has_rights: machine.has_rights,
         host: capabilities.host.clone(),
         exclusive,
         policies: chosen.into_iter().map(|policy| judge(&capabilities_for(policy), policy)).collect(),
@@ -138,20 +156,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::json_line(&report)?;
     } else {
         let screen = Screen::here();
-        let text = match arguments.all || arguments.policy.is_some() {
-            true => text::text(&report, arguments.policy.is_some(), &screen),
+        let text = match arguments.all || asked.is_some() {
+            true => text::text(&report, asked.is_some(), &screen),
             false => short::text(&report, &screen),
         };
         write!(io::stdout(), "{text}")?;
     }
-    let cannot = arguments.policy.is_some() && report.policies.iter().any(|one| one.fidelity == Fidelity::Cannot);
+    let cannot = asked.is_some() && report.policies.iter().any(|one| one.fidelity == Fidelity::Cannot);
     Ok(if cannot { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// What a killed Quell left is found first: it may be why the rest is as it is.
 fn left_behind(left: &Leftover) -> Finding {
-    let values =
-        left.values.map_or("a journal that only root can read".to_owned(), |count| format!("{count} to put back"));
+    let values = left.values.map_or("a journal that this user or this version cannot read".to_owned(), |count| {
+        format!("{count} to put back")
+    });
     Finding {
         concern: Concern::Safety,
         what: left.what(),
@@ -165,11 +184,12 @@ fn left_behind(left: &Leftover) -> Finding {
 fn refused(why: String) -> Finding {
     Finding {
         concern: Concern::Unavailable,
-        what: "the kernel refuses Quell's scheduler".into(),
+        what: "the kernel does not accept Quell's scheduler".into(),
         evidence: vec![Evidence { path: "loading it, without attaching it".into(), value: why }],
         consequence: "policies that grant CPUs lend them by affinity here, with guard beside them".into(),
-        fix: "QUELL_LOG=debug quell check FILE shows what libbpf says; docs/how/scx.md names the kernels that take it"
-            .into(),
+        fix:
+            "QUELL_LOG=debug quell check FILE shows what libbpf says; docs/how/scx.md lists the kernels that accept it"
+                .into(),
     }
 }
 
@@ -180,7 +200,7 @@ fn lacking(lack: &quell_scx::Lack) -> Finding {
         what: format!("this kernel lacks {}", lack.what),
         evidence: vec![Evidence { path: "/sys/kernel/btf/vmlinux".into(), value: "not in it".into() }],
         consequence: lack.consequence.into(),
-        fix: "boot a later kernel, if that matters here".into(),
+        fix: "boot a newer kernel, if that matters here".into(),
     }
 }
 

@@ -14,23 +14,29 @@ const FINDINGS: usize = 6;
 pub fn text(report: &Report, screen: &Screen) -> String {
     let works = report.policies.iter().filter(|policy| policy.fidelity != Fidelity::Cannot).count();
     let findings = match report.findings.len() {
-        0 => "nothing stands in the way".to_owned(),
+        0 => "no problem found".to_owned(),
         count => amount(count, "finding", "findings"),
     };
     let all = report.policies.len();
-    let mut lines = vec![screen.wrap(&format!("{} host: {works} of {all} policies work; {findings}", report.host))];
+    let mut lines = vec![screen.wrap(&match report.has_rights {
+        true => format!("{} host: {works} of {all} policies work; {findings}", report.host),
+        false => format!("{} host: what works here, only root may see: `sudo quell doctor`; {findings}", report.host),
+    })];
     for finding in report.findings.iter().take(FINDINGS) {
         lines.push(screen.hang(&format!("  {}  {}", concern(finding.concern), finding.what), 17));
     }
-    let cannot: Vec<&str> =
-        report.policies.iter().filter(|policy| policy.fidelity == Fidelity::Cannot).map(|policy| policy.name).collect();
+    if report.findings.len() > FINDINGS {
+        lines.push(format!("  and {} more", report.findings.len() - FINDINGS));
+    }
+    let cannot = report.policies.iter().filter(|policy| report.has_rights && policy.fidelity == Fidelity::Cannot);
+    let cannot: Vec<&str> = cannot.map(|policy| policy.name).collect();
     if !cannot.is_empty() {
         lines.push(screen.hang(&format!("  cannot work    {}", cannot.join(", ")), 17));
     }
     lines.push(screen.wrap("Details, evidence and fixes: `quell doctor --all`; of one policy: `quell doctor POLICY`"));
     lines.push(String::new());
     lines.push(recommend::text(&report.recommendation, screen));
-    lines.push(screen.wrap("For a service of yours: `quell recommend NAME`"));
+    lines.push(screen.wrap("For your own service: `quell recommend NAME`"));
     lines.join("\n") + "\n"
 }
 

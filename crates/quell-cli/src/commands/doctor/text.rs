@@ -1,6 +1,6 @@
 //! `quell doctor --all` and `quell doctor POLICY`: everything, for people.
 
-use quell_linux::doctor::Concern;
+use quell_linux::doctor::{Concern, Finding};
 use quell_model::Support;
 use quell_policy::Parameter;
 use quell_report::screen::Screen;
@@ -25,7 +25,7 @@ pub fn text(report: &Report, one_policy: bool, screen: &Screen) -> String {
             lines.push(parameters(&policy.parameters, screen));
         }
     } else {
-        lines.push(screen.wrap("`quell doctor POLICY` says the limits of a policy and all that it lacks."));
+        lines.push(screen.wrap("`quell doctor POLICY` lists a policy's limits and everything it lacks."));
         lines.push(String::new());
         lines.push("Knobs".to_owned());
         let knobs = report.knobs.iter().map(|(kind, support)| supported(kind.name(), support));
@@ -37,19 +37,15 @@ pub fn text(report: &Report, one_policy: bool, screen: &Screen) -> String {
     }
     lines.push(String::new());
     match report.findings.len() {
-        0 => lines.push("Nothing stands in the way.".to_owned()),
+        0 => lines.push("No problem found.".to_owned()),
         count => {
             let s = if count == 1 { "" } else { "s" };
             lines.push(format!("{count} finding{s}, with CPUs {} meant to be exclusive", report.exclusive));
         }
     }
-    for finding in &report.findings {
-        let seen = finding.evidence.iter().map(|shown| format!("  seen   {}: {}", shown.path, shown.value));
+    for one in &report.findings {
         lines.push(String::new());
-        lines.push(screen.hang(&format!("{}  {}", concern(finding.concern), finding.what), 15));
-        lines.extend(seen.map(|line| screen.hang(&line, 9)));
-        lines.push(screen.hang(&format!("  means  {}", finding.consequence), 9));
-        lines.push(screen.hang(&format!("  fix    {}", finding.fix), 9));
+        lines.extend(finding(one, screen));
     }
     lines.extend(report.unread.iter().map(|why| screen.wrap(&format!("! {why}"))));
     if !one_policy {
@@ -57,6 +53,16 @@ pub fn text(report: &Report, one_policy: bool, screen: &Screen) -> String {
         lines.push(recommend::text(&report.recommendation, screen));
     }
     lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// A finding with its evidence.
+pub fn finding(finding: &Finding, screen: &Screen) -> Vec<String> {
+    let seen = finding.evidence.iter().map(|shown| format!("  seen   {}: {}", shown.path, shown.value));
+    let mut lines = vec![screen.hang(&format!("{}  {}", concern(finding.concern), finding.what), 15)];
+    lines.extend(seen.map(|line| screen.hang(&line, 9)));
+    lines.push(screen.hang(&format!("  means  {}", finding.consequence), 9));
+    lines.push(screen.hang(&format!("  fix    {}", finding.fix), 9));
+    lines
 }
 
 /// What can be set of a policy.
@@ -112,7 +118,6 @@ fn because(policy: &PolicyReport) -> String {
 pub mod tests {
     use std::collections::BTreeMap;
 
-    use quell_linux::doctor::Finding;
     use quell_model::{KnobKind, Signal};
     use quell_policy::AnyPolicy;
     use quell_policy::recommend::{MachineFacts, OwnScheduler, recommend};
@@ -147,12 +152,15 @@ pub mod tests {
         let machine = MachineFacts {
             cpus: 2,
             own_scheduler: OwnScheduler::No("this kernel has no sched_ext".into()),
+            alone: false,
+            has_rights: true,
             cannot: BTreeMap::new(),
             counters: false,
             resctrl: false,
         };
         Report {
             recommendation: recommend(&machine, None),
+            has_rights: true,
             host: "linux".into(),
             exclusive: [quell_model::CpuId(1)].into_iter().collect(),
             policies: vec![

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::held::Held;
+use super::measured::Measured;
 use crate::commands::managed::{CAUGHT, FAILED, LOOK, Subject, has_ended, name_of};
 
 /// The command is there and cannot be executed.
@@ -35,11 +36,14 @@ pub struct Started {
     begun: Option<io::Result<Pid>>,
     /// Has it ended, so that signals are no longer its, but Quell's?
     ended: Arc<AtomicBool>,
+    /// What is measured while it runs.
+    measured: Option<Measured>,
 }
 
 impl Started {
-    /// A command, which is held until it is let go; else the exit status that says why there can be none.
-    pub fn new(command: &[String], worker: &Worker) -> Result<Result<Started, u8>> {
+    /// A command, which is held until it is let go; else the exit status that says why there can be none. A signal after its end
+    /// sets `stop`.
+    pub fn new(command: &[String], stop: &Arc<AtomicBool>, measured: Option<Measured>) -> Result<Result<Started, u8>> {
         if !exists(&command[0]) {
             return Ok(Err(not_found(&command[0])));
         }
@@ -49,7 +53,7 @@ impl Started {
         let held = Held::new(command)?;
         let ended = Arc::new(AtomicBool::new(false));
         // Its number may be another process's when a signal comes.
-        let handle = pidfd_open(held.pid, PidfdFlags::empty()).context("cannot watch the command");
+        let handle = pidfd_open(held.pid, PidfdFlags::empty()).context("cannot wait for the command");
         let handle = match handle {
             Ok(handle) => handle,
             Err(error) => {
@@ -57,10 +61,80 @@ impl Started {
                 return Err(error);
             }
         };
-        let (over, stop) = (Arc::clone(&ended), Arc::clone(worker.stop()));
+        let (over, stop) = (Arc::clone(&ended), Arc::clone(stop));
         let body = move || forward(signals, &handle, &over, &stop);
         thread::Builder::new().name("quell-signals".into()).spawn(body).context("cannot start a thread")?;
-        Ok(Ok(Started { name: command[0].clone(), held: Some(held), begun: None, ended }))
+        Ok(Ok(Started { name: command[0].clone(), held: Some(held), begun: None, ended, measured }))
+    }
+
+    /// Lets it go, if that is still to be done, and waits for the end of it all, or until it has to stop before. `each` is called
+    /// many times a second; `say` gets what is worth saying. Returns the exit status.
+    ///
+    /// # Errors
+    /// If it cannot be started or waited for.
+    pub fn attend(&mut self, stop: &AtomicBool, say: &dyn Fn(String), each: &mut dyn FnMut()) -> Result<u8> {
+        self.begin();
+        let Some(begun) = self.begun.take() else { return Ok(FAILED) };
+        let pid = match begun {
+            Ok(pid) => pid,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(not_found(&self.name)),
+            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::WouldBlock) => {
+                return Err(error).with_context(|| format!("cannot start '{}'", self.name));
+            }
+            Err(error) => {
+                eprintln!("quell: cannot run '{}': {error}", self.name);
+                return Ok(CANNOT_EXECUTE);
+            }
+        };
+        let over = AtomicBool::new(false);
+        let measured = self.measured.take();
+        thread::scope(|scope| {
+            if let Some(measured) = &measured {
+                let measure = || measured.run(&over);
+                thread::Builder::new().name("quell-measure".into()).spawn_scoped(scope, measure)?;
+            }
+            let ended = self.until_the_end(pid, stop, say, each);
+            over.store(true, Ordering::Release);
+            ended
+        })
+    }
+
+    fn until_the_end(
+        &mut self,
+        pid: Pid,
+        stop: &AtomicBool,
+        say: &dyn Fn(String),
+        each: &mut dyn FnMut(),
+    ) -> Result<u8> {
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
+        let (mut status, mut ended_at, mut said) = (None, None, false);
+        while !stop.load(Ordering::Acquire) {
+            each();
+            match handle.as_ref().filter(|_| status.is_none()) {
+                Some(handle) => _ = has_ended(handle)?,
+                None => thread::sleep(LOOK),
+            }
+            let any_left = reap(pid, &mut status)?;
+            if status.is_none() && any_left {
+                continue;
+            }
+            self.ended.store(true, Ordering::Release);
+            if !any_left {
+                break;
+            }
+            let since = *ended_at.get_or_insert_with(Instant::now);
+            if !said && since.elapsed() > A_MOMENT {
+                said = true;
+                let left = in_words(&children());
+                say(format!(
+                    "the command has ended with status {}; the processes it left running ({left}) remain managed until they end, or \
+                     until Ctrl-C, which puts everything back and leaves them running",
+                    status.unwrap_or(FAILED)
+                ));
+            }
+        }
+        reap(pid, &mut status)?;
+        Ok(status.unwrap_or(FAILED))
     }
 }
 
@@ -87,49 +161,8 @@ impl Subject for Started {
         }
     }
 
-    /// Waits for the end of it all, or until the work has to stop before.
     fn wait(&mut self, worker: &Worker, say: &dyn Fn(String)) -> Result<u8> {
-        self.begin();
-        let Some(begun) = self.begun.take() else { return Ok(FAILED) };
-        let pid = match begun {
-            Ok(pid) => pid,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(not_found(&self.name)),
-            Err(error) if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::WouldBlock) => {
-                return Err(error).with_context(|| format!("cannot start '{}'", self.name));
-            }
-            Err(error) => {
-                eprintln!("quell: cannot run '{}': {error}", self.name);
-                return Ok(CANNOT_EXECUTE);
-            }
-        };
-        let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
-        let (mut status, mut ended_at, mut said) = (None, None, false);
-        while !worker.stop().load(Ordering::Acquire) {
-            match handle.as_ref().filter(|_| status.is_none()) {
-                Some(handle) => _ = has_ended(handle)?,
-                None => thread::sleep(LOOK),
-            }
-            let any_left = reap(pid, &mut status)?;
-            if status.is_none() && any_left {
-                continue;
-            }
-            self.ended.store(true, Ordering::Release);
-            if !any_left {
-                break;
-            }
-            let since = *ended_at.get_or_insert_with(Instant::now);
-            if !said && since.elapsed() > A_MOMENT {
-                said = true;
-                let left = children();
-                say(format!(
-                    "the command has ended with status {}; what it left running ({left}) remains managed until it ends, or until \
-                     Ctrl-C, which puts everything back and leaves it running",
-                    status.unwrap_or(FAILED)
-                ));
-            }
-        }
-        reap(pid, &mut status)?;
-        Ok(status.unwrap_or(FAILED))
+        self.attend(worker.stop(), say, &mut || {})
     }
 }
 
@@ -146,15 +179,17 @@ fn reap(command: Pid, status: &mut Option<u8>) -> Result<bool> {
     }
 }
 
-/// This process's children: the first by number and name, the others as a number.
-fn children() -> String {
-    let own = std::process::id();
+/// This process's children.
+pub fn children() -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
-    let pids: Vec<i32> =
-        lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
-    match &pids[..] {
-        [] => format!("the children of process {own}"),
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// Children: the first by number and name, the others as a number.
+fn in_words(pids: &[i32]) -> String {
+    match pids {
+        [] => format!("the children of process {}", std::process::id()),
         [only] => format!("process {only}, {}", name_of(*only)),
         [first, others @ ..] => format!("process {first}, {}, and {} more", name_of(*first), others.len()),
     }

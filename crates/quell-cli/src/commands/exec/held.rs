@@ -28,11 +28,11 @@ impl Held {
     /// If the system gives no process, thread or pipe.
     pub fn new(command: &[String]) -> Result<Held> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe");
-        let ((wait, go), (read, tell)) = (pipe()?, pipe()?);
+        let ((wait, go), (read, report)) = (pipe()?, pipe()?);
         let mut start = Command::new(&command[0]);
         start.args(&command[1..]);
         let own_go = go.as_raw_fd();
-        let mut ends = Ends { tell: tell.into(), wait };
+        let mut ends = Ends { report: report.into(), wait };
         // SAFETY: the closure makes system calls alone, allocates nothing and takes no lock. The descriptor that it closes is
         // the child's copy, which nothing else there uses.
         unsafe { start.pre_exec(move || ends.hold(own_go)) };
@@ -74,7 +74,7 @@ impl Held {
 
 /// The child's ends of the pipes.
 struct Ends {
-    tell: File,
+    report: File,
     wait: OwnedFd,
 }
 
@@ -87,7 +87,7 @@ impl Ends {
             for signal in crate::commands::managed::CAUGHT {
                 libc::signal(signal, libc::SIG_DFL);
             }
-            self.tell.write_all(&libc::getpid().to_ne_bytes())?;
+            self.report.write_all(&libc::getpid().to_ne_bytes())?;
         }
         let mut byte = [0];
         loop {

@@ -10,13 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use quell_gap::services::{Services, watch};
 use quell_gap::{GapError, Machine, Method};
+use quell_linux::Roots;
 use quell_linux::procfs::ProcFs;
 use quell_linux::target::{Asker, Miss, Processes, resolve};
 use quell_model::Nanos;
 use quell_report::screen::Screen;
 use serde::Serialize;
 
+use super::managed;
 use super::services::text;
+use crate::commands::agent_socket::AgentSocket;
+use crate::commands::protect::leased;
+use crate::commands::protect::target::Subject;
 use quell_command::{output, progress};
 
 /// How long to watch, if nothing else is said.
@@ -34,6 +39,8 @@ pub struct Question<'a> {
     pub method: Method,
     pub watch: bool,
     pub json: bool,
+    /// Asked for workloads' names.
+    pub agent: &'a AgentSocket,
 }
 
 /// Runs the command.
@@ -48,7 +55,7 @@ pub fn run(question: &Question<'_>, stop: &AtomicBool) -> Result<ExitCode> {
     let mut reports = 0;
     loop {
         let processes = Processes::read(&mut ProcFs::open(&machine.proc)?)?;
-        let wanted = targets(question.targets, &processes)?;
+        let wanted = targets(question, &processes)?;
         let bar = if question.length > A_MOMENT && !(question.watch && reports > 0) {
             progress::of_time(question.length, "watching all services")
         } else {
@@ -80,10 +87,15 @@ pub fn run(question: &Question<'_>, stop: &AtomicBool) -> Result<ExitCode> {
 }
 
 /// The processes that each target means.
-fn targets(targets: &[String], processes: &Processes) -> Result<Vec<Vec<i32>>> {
-    let asker = Asker { users: users(), line: Vec::new() };
+fn targets(question: &Question<'_>, processes: &Processes) -> Result<Vec<Vec<i32>>> {
+    let asker = Asker { users: users(), ..Asker::default() };
     let mut wanted = Vec::new();
-    for target in targets {
+    for target in question.targets {
+        // What `quell top` calls it; others by their kind, as unit:NAME.
+        if let Some(pids) = managed::processes(question.agent, target, processes) {
+            wanted.push(pids);
+            continue;
+        }
         let found = match resolve(processes, target, &asker) {
             // To watch harms nothing: where several have the name, all are shown.
             Err(Miss::Several(found)) => found,
@@ -127,7 +139,7 @@ fn print(report: &Services, question: &Question<'_>, processes: &Processes) -> R
             // From the top, on an empty screen.
             write!(out, "\x1b[H\x1b[2J")?;
         }
-        let mut page = text(report, !question.targets.is_empty(), &Screen::here());
+        let mut page = text(report, !question.targets.is_empty(), &offers(question.agent), &Screen::here());
         if rustix::process::geteuid().as_raw() != 0 && hides_others(processes) {
             let _ =
                 writeln!(page, "/proc shows this user's processes alone (hidepid): run it as root to see all services");
@@ -139,6 +151,17 @@ fn print(report: &Services, question: &Question<'_>, processes: &Processes) -> R
     }
     out.flush()?;
     Ok(())
+}
+
+/// Would `quell protect` take this target now?
+fn offers(agent: &AgentSocket) -> impl Fn(&str) -> bool {
+    let agent = leased::agent(agent).ok().flatten();
+    let processes = ProcFs::open(&Roots::default().proc).and_then(|mut proc| Processes::read(&mut proc)).ok();
+    move |target| {
+        let Some(processes) = &processes else { return false };
+        let found = Subject::among("protect", &[target.to_owned()], processes);
+        found.and_then(|subject| leased::refuse_managed(agent.as_ref(), &subject)).is_ok()
+    }
 }
 
 /// Is /proc mounted so that other users' processes are not in it? The first process is root's.

@@ -1,8 +1,10 @@
 //! `quell gap`: what workloads get of the CPUs that they requested, and what takes the rest.
 
 mod all;
+pub mod managed;
+mod pods;
 mod report;
-mod services;
+pub mod services;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -17,9 +19,10 @@ use quell_model::{CpuCount, Nanos, Selector};
 use quell_report::screen::Screen;
 use serde::Serialize;
 
+use super::agent_socket::AgentSocket;
 use quell_command::{output, progress, signals, units};
 
-/// Which services wait for CPUs, and what has the CPUs meanwhile.
+/// Which services wait for CPUs, and what runs on them meanwhile.
 ///
 /// Watches and changes nothing. Without --workload: the ten services (units, containers, else a command and what it started)
 /// that lost most CPU time, and what took it. With --workload: what workloads get of the CPUs that they requested, and what
@@ -27,32 +30,37 @@ use quell_command::{output, progress, signals, units};
 /// time (PCT: CPUs idled that its threads could not use). docs/operate/gap.md defines every column.
 #[derive(Args)]
 pub struct Arguments {
-    /// These services alone: each a unit, a container, a cgroup, a pid or a program's name
+    /// These services alone: each a workload's name, a unit, a container, a cgroup, a pid or a program's name
     #[arg(value_name = "TARGET", conflicts_with = "workloads")]
     targets: Vec<String>,
+    /// The node's pods, by the account of the running agent
+    #[arg(long, conflicts_with_all = ["targets", "workloads", "length", "method", "watch"])]
+    pods: bool,
     /// How long to watch [default: 5s; with --workload 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true)]
     length: Option<Nanos>,
     /// A workload: its name, where its threads are (pid:N, cgroup:PATH, unit:NAME, command:TEXT,
-    /// container:ID, pod:UID; several are allowed), and
+    /// container:ID, label:KEY=VALUE, pod:UID; several are allowed), and
     /// the CPUs that it requested
     #[arg(long = "workload", value_name = "NAME=WHERE,cpus=N", value_parser = workload)]
     workloads: Vec<Request>,
-    /// Settle accounts by periods of this length; the kernel's quota period is 100 ms
+    /// Account by periods of this length; the kernel's quota period is 100 ms
     #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = units::positive_duration, allow_negative_numbers = true, requires = "workloads")]
     period: Nanos,
-    /// By which means
+    /// How to measure
     #[arg(long, value_enum, default_value = "auto")]
     method: MethodName,
-    /// Measure one such time after the other, until Ctrl-C
+    /// Repeat until Ctrl-C
     #[arg(long)]
     watch: bool,
-    /// Say what tracing costs
+    /// Report what tracing costs
     #[arg(long, requires = "workloads")]
     overhead: bool,
     /// Print the report as one line of JSON (with --watch, a line for each time)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    agent: AgentSocket,
 }
 
 /// [`Method`], with its help.
@@ -60,7 +68,7 @@ pub struct Arguments {
 enum MethodName {
     /// Exact if the kernel allows tracing, else the estimate
     Auto,
-    /// Exact by tracing the scheduler, or not at all
+    /// Exact by tracing the scheduler, or fail
     Exact,
     /// Estimated from /proc/PID/schedstat
     Estimate,
@@ -72,7 +80,7 @@ enum MethodName {
 const LENGTH: Nanos = Nanos::from_secs(10);
 
 /// How a workload's threads are named.
-const SELECTORS: &str = "pid:N, cgroup:PATH, unit:NAME, command:TEXT, container:ID, pod:UID";
+const SELECTORS: &str = "pid:N, cgroup:PATH, unit:NAME, command:TEXT, container:ID, label:KEY=VALUE, pod:UID";
 
 /// A workload from its text.
 fn workload(text: &str) -> Result<Request, String> {
@@ -89,18 +97,19 @@ fn workload(text: &str) -> Result<Request, String> {
             continue;
         }
         let selector = match part.split_once(':') {
-            Some(("pid", pid)) => Selector::Pid(pid.parse().map_err(|_| format!("'{pid}' is not a process number"))?),
+            Some(("pid", pid)) => Selector::Pid(pid.parse().map_err(|_| format!("'{pid}' is not a pid"))?),
             Some(("cgroup", path)) => Selector::Cgroup(path.into()),
             Some(("unit", unit)) => Selector::Unit(unit.to_owned()),
             Some(("command", command)) => Selector::Command(command.into()),
             Some(("container", id)) => Selector::Container(id.to_owned()),
+            Some(("label", label)) => Selector::Label(label.to_owned()),
             Some(("pod", uid)) => Selector::Pod(uid.to_owned()),
-            _ => return Err(format!("'{part}' is none of {SELECTORS}, cpus=N")),
+            _ => return Err(format!("'{part}' is not one of {SELECTORS}, cpus=N")),
         };
         request.selectors.push(selector);
     }
     match (request.selectors.is_empty(), requested) {
-        (true, _) => Err(format!("it names no threads; add one of {SELECTORS}")),
+        (true, _) => Err(format!("it has no selector; add one of {SELECTORS}")),
         (_, false) => Err("it requests no CPUs; add cpus=N (cpus=0 for a neighbour without a request)".into()),
         _ => Ok(request),
     }
@@ -108,6 +117,9 @@ fn workload(text: &str) -> Result<Request, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.pods {
+        return pods::run(&arguments.agent, arguments.json);
+    }
     let method = match arguments.method {
         MethodName::Auto => Method::Auto,
         MethodName::Exact => Method::Exact,
@@ -118,8 +130,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let stop = Arc::new(AtomicBool::new(false));
         signals::set_on_interrupt(&stop)?;
         let length = arguments.length.unwrap_or(all::LENGTH);
-        let Arguments { targets, watch, json, .. } = arguments;
-        return all::run(&all::Question { targets, length, method, watch: *watch, json: *json }, &stop);
+        let Arguments { targets, watch, json, agent, .. } = arguments;
+        return all::run(&all::Question { targets, length, method, watch: *watch, json: *json, agent }, &stop);
     }
     let length = arguments.length.unwrap_or(LENGTH);
     let window = Window { length, period: arguments.period, method, cost: arguments.overhead };
@@ -133,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for (index, request) in arguments.workloads.iter().enumerate() {
         if arguments.workloads[..index].iter().any(|other| other.name == request.name) {
             bail!(
-                "two workloads are called '{}'; give each a name of its own, or one workload both selectors",
+                "two workloads have the name '{}'; give each a different name, or give one workload both selectors",
                 request.name
             );
         }
@@ -218,9 +230,9 @@ mod tests {
             ("=pid:1,cpus=1", "name"),
             ("web=cpus=1", "add one of pid:N"),
             ("web=pid:1", "add cpus=N"),
-            ("web=pid:x,cpus=1", "process number"),
+            ("web=pid:x,cpus=1", "is not a pid"),
             ("web=pid:1,cpus=-1", "CPUs"),
-            ("web=uid:1,cpus=1", "none of pid:N"),
+            ("web=uid:1,cpus=1", "not one of pid:N"),
         ] {
             let error = workload(text).unwrap_err();
             assert!(error.contains(fix), "{text}: {error}");

@@ -91,7 +91,10 @@ pub fn text(report: &Report, screen: &Screen) -> String {
         ));
     }
     if report.steal > Nanos::ZERO {
-        line(format!("the hypervisor took {} away; it counts as run time of whoever it was taken from", report.steal));
+        line(format!(
+            "the hypervisor took {} away; it counts as run time of the threads it was taken from",
+            report.steal
+        ));
     }
     for workload in &report.workloads {
         workload.caveats.iter().for_each(|caveat| line(format!("! {}: {caveat}", workload.request.name)));
@@ -160,7 +163,7 @@ mod tests {
             }),
             preemptions: Some(12),
             taken_by: Some(vec![taker("antagonist", 4, 240), taker("kworker", 3, 50)]),
-            caveats: vec!["off by at most 6 ms: the kernel did not tell who ran".into()],
+            caveats: vec!["off by at most 6 ms: the kernel did not report which thread ran".into()],
         };
         Report {
             window: Nanos::from_secs(3),

@@ -1,6 +1,6 @@
 //! The report on services, for people.
 
-use quell_gap::services::{Loss, Row, Services};
+use quell_gap::services::{Cause, Loss, Row, Services};
 use quell_model::{Nanos, amount};
 use quell_report::human;
 use quell_report::screen::Screen;
@@ -11,9 +11,14 @@ use unicode_width::UnicodeWidthStr;
 const SHOWN: usize = 10;
 /// Causes that are named; what the others took is one sum.
 const CAUSES: usize = 4;
+/// A service that takes this many times what it loses is to give way, not to be protected.
+const TAKES: u64 = 2;
+
+/// Would `quell protect` take a target?
+pub type Offers<'a> = &'a dyn Fn(&str) -> bool;
 
 /// The report. `is_asked`: were these services asked for, so that they are shown whatever they lost?
-pub fn text(report: &Services, is_asked: bool, screen: &Screen) -> String {
+pub fn text(report: &Services, is_asked: bool, offers: Offers<'_>, screen: &Screen) -> String {
     let is_shown = |row: &&Row| is_asked || row.losses.is_noticeable(report.window);
     let shown: Vec<&Row> = report.services.iter().filter(is_shown).collect();
     let (shown, more) = shown.split_at(shown.len().min(SHOWN));
@@ -29,15 +34,20 @@ pub fn text(report: &Services, is_asked: bool, screen: &Screen) -> String {
         let name = display(row, report);
         let words = sentence(row, &name, screen);
         // One of those asked for has its command in the table.
-        match protect(row).filter(|_| !is_asked) {
-            Some(protect) if fits(&words, protect.len() + GAP.len(), screen) => line(&format!("{words}{GAP}{protect}")),
-            Some(protect) => line(&format!("{words}\n    {protect}")),
-            None => line(&words),
-        }
+        let command = if is_asked { None } else { command(row, report, offers) };
+        with_command(&words, command, screen, &mut line);
+    }
+    // What takes most loses little, so that it is not among them.
+    if let Some(most) = taker(report).filter(|most| !is_asked && !shown.iter().any(|row| std::ptr::eq(*row, *most))) {
+        let words = format!("{} took {} s of that", display(most, report), seconds(taken_by(most, report)));
+        with_command(&words, command(most, report, offers), screen, &mut line);
     }
     let mut notes = Vec::new();
     if !more.is_empty() {
         notes.push(format!("{} more lost less; --json has all", more.len()));
+    }
+    if shown.iter().any(|row| is_among_its_like(row)) {
+        notes.push("no command where others of one name take most: to protect one takes from them".into());
     }
     notes.push(means(report));
     if report.interrupted {
@@ -50,7 +60,7 @@ pub fn text(report: &Services, is_asked: bool, screen: &Screen) -> String {
         notes.push(format!("the hypervisor took {} s away; it counts as run time", seconds(report.steal)));
     }
     if is_asked && !shown.is_empty() {
-        text.push_str(&in_a_table(shown, report, screen));
+        text.push_str(&in_a_table(shown, report, offers, screen));
         text.push('\n');
     }
     for note in notes {
@@ -87,9 +97,46 @@ fn display(row: &Row, report: &Services) -> String {
     if is_alone { row.name.clone() } else { format!("{} {}", row.name, row.target) }
 }
 
-/// The command that protects it.
-fn protect(row: &Row) -> Option<String> {
-    (!row.target.is_empty()).then(|| format!("quell protect {}", row.target))
+/// Words, and the command beside or below them.
+fn with_command(words: &str, command: Option<String>, screen: &Screen, line: &mut impl FnMut(&str)) {
+    match command {
+        Some(command) if fits(words, command.len() + GAP.len(), screen) => line(&format!("{words}{GAP}{command}")),
+        Some(command) => line(&format!("{words}\n    {command}")),
+        None => line(words),
+    }
+}
+
+/// Was most of what it lost taken by others of its name? To protect one of them takes from the others.
+fn is_among_its_like(row: &Row) -> bool {
+    let own = row.losses.to.iter().filter(|loss| loss.cause == Cause::Service && loss.name == row.name);
+    own.map(|loss| loss.time.0).sum::<u64>() * 2 > row.losses.waited.0
+}
+
+/// The command that protects it; what takes much more than it loses is made to give way instead.
+fn command(row: &Row, report: &Services, offers: Offers<'_>) -> Option<String> {
+    if is_among_its_like(row) || !offers(&row.target) {
+        return None;
+    }
+    let takes = taken_by(row, report).0 >= TAKES * row.losses.waited.0.max(1);
+    let be = if takes { " --be" } else { "" };
+    (!row.target.is_empty()).then(|| format!("quell protect {}{be}", row.target))
+}
+
+/// What it took from all others. Losses have names alone: of one that several services have, nothing is known.
+fn taken_by(row: &Row, report: &Services) -> Nanos {
+    if report.services.iter().filter(|other| other.name == row.name).count() > 1 {
+        return Nanos::ZERO;
+    }
+    let losses = report.services.iter().flat_map(|other| &other.losses.to);
+    let to_it = losses.filter(|loss| loss.cause == Cause::Service && loss.name == row.name);
+    to_it.fold(Nanos::ZERO, |sum, loss| sum + loss.time)
+}
+
+/// The one that took most, if that was noticeable and far more than it lost.
+fn taker(report: &Services) -> Option<&Row> {
+    let most = report.services.iter().max_by_key(|row| taken_by(row, report))?;
+    let taken = taken_by(most, report).0;
+    (taken * 50 >= report.window.0 && taken >= TAKES * most.losses.waited.0.max(1)).then_some(most)
 }
 
 /// Has a line room for these words and this number of columns more?
@@ -116,8 +163,8 @@ fn sentence_of(row: &Row, name: &str, causes: usize) -> String {
     format!("{name} waited {} s of {}{to}", seconds(losses.waited), seconds(losses.wanted()))
 }
 
-fn in_a_table(rows: &[&Row], report: &Services, screen: &Screen) -> String {
-    let head = ["service", "waited", "waited s", "ran s", "own threads s", "is", "processes", "protect it"];
+fn in_a_table(rows: &[&Row], report: &Services, offers: Offers<'_>, screen: &Screen) -> String {
+    let head = ["service", "waited", "waited s", "ran s", "own threads s", "is", "processes", "command"];
     let rows = rows.iter().map(|row| {
         let losses = &row.losses;
         let share = losses.waited.0 as f64 / losses.wanted().0.max(1) as f64;
@@ -129,13 +176,13 @@ fn in_a_table(rows: &[&Row], report: &Services, screen: &Screen) -> String {
             seconds(losses.behind_own),
             row.kind.to_owned(),
             row.processes.to_string(),
-            protect(row).unwrap_or_default(),
+            command(row, report, offers).unwrap_or_default(),
         ]
     });
     table(head, rows).least(["processes", "is", "own threads s", "waited s"]).fit(screen)
 }
 
-/// By which means this is known.
+/// How to measure this is known.
 fn means(report: &Services) -> String {
     match &report.inexact {
         Some(reason) => format!("estimated from schedstat, which does not say what a wait was for: {reason}"),
@@ -156,7 +203,7 @@ fn seconds(time: Nanos) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use quell_gap::services::{Cause, Losses};
 
@@ -200,7 +247,7 @@ mod tests {
     }
 
     /// Twelve services that lost, one of them with a long name, and one that did not.
-    fn busy() -> Services {
+    pub fn busy() -> Services {
         use Cause::{Kernel, Limit, Service};
         let mut rows = vec![
             row("web", "web.service", 2540, 120, &[(Service, "stress-ng", 1410), (Kernel, "kworker", 50)]),
@@ -235,27 +282,70 @@ mod tests {
     #[test]
     fn the_report_fits_a_terminal_of_80_columns_and_24_lines() {
         for columns in [80, 200] {
-            let text = text(&busy(), false, &Screen::columns(columns));
+            let text = text(&busy(), false, &|_| true, &Screen::columns(columns));
             quell_report::testing::assert_fits(&text, columns);
             // A line is left for the prompt.
             assert!(text.lines().count() < 24, "{text}");
+            let offered = text.lines().filter_map(|line| Some(line.split_once("→ ")?.1));
+            assert!(offered.inspect(|line| crate::commands::pasted::assert_taken(line)).count() > 2, "{text}");
             assert!(text.contains("web waited 1.46 s of 4.00: 1.41 stress-ng, 0.05 kworker"), "{text}");
             insta::assert_snapshot!(format!("services_{columns}"), text);
         }
     }
 
     #[test]
+    fn what_takes_much_more_than_it_loses_is_made_to_give_way() {
+        use Cause::Service;
+        let taken = |name| row("web", "web.service", 900, 0, &[(Service, name, 800)]);
+        let said = |losses: &[(Cause, &str, u64)]| {
+            text(
+                &report(vec![taken("stress"), row("stress", "42", 5000, 0, losses)]),
+                false,
+                &|_| true,
+                &Screen::columns(80),
+            )
+        };
+        // It loses too little for a line of its own, or some; and what loses as much as it takes is a service like others.
+        for losses in [&[][..], &[(Service, "web", 300)]] {
+            let text = said(losses);
+            assert!(
+                text.contains("→ quell protect web.service\n") && text.contains("quell protect 42 --be\n"),
+                "{text}"
+            );
+        }
+        assert!(said(&[]).contains("stress took 0.80 s of that  → quell protect 42 --be"), "{}", said(&[]));
+        let both = said(&[(Service, "web", 700)]);
+        assert!(both.contains("quell protect 42\n") && !both.contains("--be"), "{both}");
+    }
+
+    #[test]
     fn services_of_one_name_are_shown_with_their_processes() {
         let rows =
             [("5", 40), ("6", 50)].map(|(target, millis)| row("job", target, 9, 0, &[(Cause::Service, "web", millis)]));
-        let text = text(&report(rows.into()), false, &Screen::columns(80));
+        let text = text(&report(rows.into()), false, &|_| true, &Screen::columns(80));
         assert!(text.contains("job 5 waited 0.04") && text.contains("job 6 waited 0.05"), "{text}");
+    }
+
+    #[test]
+    fn services_that_take_from_others_of_their_name_have_no_command() {
+        let rows = ["5", "6"].map(|target| row("rustc", target, 900, 0, &[(Cause::Service, "rustc", 400)]));
+        let text = text(&report(rows.into()), false, &|_| true, &Screen::columns(80));
+        assert!(!text.contains("quell protect") && text.contains("to protect one takes from them"), "{text}");
+    }
+
+    #[test]
+    fn what_protect_would_refuse_is_not_offered() {
+        for is_asked in [false, true] {
+            let text = text(&busy(), is_asked, &|target| target != "web.service", &Screen::columns(200));
+            assert!(text.contains("web waited 1.46") && !text.contains("protect web.service"), "{text}");
+            assert!(text.contains("quell protect container:4f66ad9a4f66"), "{text}");
+        }
     }
 
     #[test]
     fn services_that_were_asked_for_have_their_headline_before_the_table() {
         let asked = Services { services: busy().services[..1].to_vec(), ..busy() };
-        let text = text(&asked, true, &Screen::columns(80));
+        let text = text(&asked, true, &|_| true, &Screen::columns(80));
         quell_report::testing::assert_fits(&text, 80);
         insta::assert_snapshot!("service_80", text);
         assert!(text.find("web waited").unwrap() < text.find("quell protect web.service").unwrap(), "{text}");
@@ -264,24 +354,24 @@ mod tests {
     #[test]
     fn where_nothing_waited_noticeably_the_most_is_said_with_its_figure() {
         let calm = report(vec![row("web", "web.service", 900, 0, &[(Cause::Service, "cron", 4)])]);
-        let text = text(&calm, false, &Screen::columns(80));
+        let text = text(&calm, false, &|_| true, &Screen::columns(80));
         assert!(text.starts_with("nothing waited noticeably in 5.00 s on 2 CPUs: the most, web, 0.004 s\n"), "{text}");
         assert!(!text.contains("quell protect"), "{text}");
-        let text = super::text(&report(Vec::new()), false, &Screen::columns(80));
+        let text = super::text(&report(Vec::new()), false, &|_| true, &Screen::columns(80));
         assert!(text.contains("no service waited at all"), "{text}");
     }
 
     #[test]
     fn a_service_that_was_asked_for_is_shown_whatever_it_lost() {
         let calm = report(vec![row("web", "web.service", 900, 0, &[])]);
-        let text = text(&calm, true, &Screen::columns(80));
+        let text = text(&calm, true, &|_| true, &Screen::columns(80));
         assert!(text.contains("web waited 0.00 s of 0.90\n"), "{text}");
     }
 
     #[test]
     fn an_estimate_says_that_it_is_one() {
         let estimate = Services { inexact: Some("no right to trace".into()), interrupted: true, ..busy() };
-        let text = text(&estimate, false, &Screen::columns(200));
+        let text = text(&estimate, false, &|_| true, &Screen::columns(200));
         assert!(text.contains("estimated from schedstat") && text.contains("no right to trace"), "{text}");
         assert!(text.contains("ended before its time"), "{text}");
     }

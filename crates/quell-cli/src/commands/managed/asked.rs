@@ -3,11 +3,14 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use quell_command::parameters;
-use quell_model::{Class, Reservation};
+use quell_linux::target::quoted;
+use quell_model::{Class, CpuCount, Policy as _, Reservation};
 use quell_policy::AnyPolicy;
 
-/// Class, policy, name, and how much is said.
-#[derive(Args)]
+use super::demand::Steps;
+
+/// Class, policy, name, and verbosity.
+#[derive(Args, Clone)]
 pub struct Asked {
     /// lc (latency-critical) or be (best-effort)
     #[arg(long, value_enum, default_value = "lc")]
@@ -15,10 +18,10 @@ pub struct Asked {
     /// Best-effort: as --class be
     #[arg(long, conflicts_with = "class")]
     be: bool,
-    /// The request means whole CPUs of its own (for rkube)
+    /// Request whole, exclusive CPUs (for rkube, which does so from one CPU on)
     #[arg(long)]
     pub strict: bool,
-    /// The policy; `quell doctor` says which work here [default: what is recommended, mostly guard]
+    /// The policy; `quell doctor` says which work here [default: what `quell recommend` says; for a command that `quell exec` starts, guard]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// A parameter of the policy, such as run_budget=20ms; `quell doctor POLICY` lists them
@@ -27,12 +30,17 @@ pub struct Asked {
     /// The workload's name [default: the program's]
     #[arg(long)]
     name: Option<String>,
-    /// Say every decision on standard error
+    /// Report every decision on standard error
     #[arg(long, short)]
     verbose: bool,
-    /// Do not say on standard error what was set
+    /// Do not report on standard error what was set
     #[arg(long, short, conflicts_with = "verbose")]
     quiet: bool,
+}
+
+/// The steps of a request under a policy.
+pub fn steps_of(policy: &AnyPolicy) -> Steps {
+    if policy.describe().name == "rkube" { Steps::WholeCpus } else { Steps::Tenths }
 }
 
 /// [`Class`] on the command line.
@@ -59,9 +67,10 @@ impl Asked {
         if self.be || self.class == ClassName::Be { Class::BestEffort } else { Class::LatencyCritical }
     }
 
-    /// The kind of request.
-    pub fn reservation(&self) -> Reservation {
-        if self.strict { Reservation::Strict } else { Reservation::Standard }
+    /// The kind of request: under rkube, whose standard requests have no CPU of their own, whole CPUs mean just those.
+    pub fn reservation(&self, policy: &AnyPolicy, cpus: CpuCount) -> Reservation {
+        let are_own = self.class().is_lc() && steps_of(policy) == Steps::WholeCpus && cpus.floor() > 0;
+        if self.strict || are_own { Reservation::Strict } else { Reservation::Standard }
     }
 
     /// The name of the policy that was asked for, if one was.
@@ -85,6 +94,25 @@ impl Asked {
     /// The workload's name; this one if none was asked for.
     pub fn name_or(&self, usual: &str) -> String {
         self.name.clone().unwrap_or_else(|| usual.to_owned())
+    }
+
+    /// The options for class, policy and name, as they were given, for another command line.
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        if !self.class().is_lc() {
+            words += " --be";
+        }
+        if self.strict {
+            words += " --strict";
+        }
+        let given = [("--policy", self.policy.as_ref()), ("--name", self.name.as_ref())];
+        let set = self.set.iter().map(|set| ("--set", Some(set)));
+        for (option, value) in given.into_iter().chain(set) {
+            if let Some(value) = value {
+                words += &format!(" {option} {}", quoted(value));
+            }
+        }
+        words
     }
 
     /// How much is said.

@@ -25,12 +25,12 @@ use quell_linux::scheduler::Affinity;
 use quell_linux::write::{Conflict, Journal};
 use quell_linux::{HostOptions, LimitState, LinuxHost, Roots};
 use quell_model::{
-    Capabilities, CpuCount, CpuSet, Host, KnobKind, Policy, SchedClass, View, Workload, amount, foreign,
+    Capabilities, CpuCount, CpuSet, Description, Host, KnobKind, Policy, SchedClass, View, Workload, amount, foreign,
 };
 use quell_policy::AnyPolicy;
 
-pub use asked::{Asked, Say};
-use demand::Meter;
+pub use asked::{Asked, Say, steps_of};
+use demand::{Follow, Meter, Steps};
 use resized::{Resized, Wish};
 pub use subject::{CAUGHT, FAILED, LOOK, Subject, has_ended, name_of};
 use voice::{Managed, Voice};
@@ -40,16 +40,20 @@ const OWN_PRIORITY: u8 = 2;
 
 /// What is asked for.
 pub struct Terms {
+    /// The subcommand.
+    pub command: &'static str,
     /// The workload; its selectors are the subject's.
     pub workload: Workload,
     /// The policy.
     pub policy: AnyPolicy,
     /// Does the guardian take what the subject leaves behind?
     pub keeps_orphans: bool,
-    /// Does the request follow the demand?
-    pub follows: bool,
+    /// The steps in which the request follows the demand; None: it does not.
+    pub follows: Option<Steps>,
     /// What is said.
     pub say: Say,
+    /// Was it managed before by this process? What was said then is not said again.
+    pub again: bool,
 }
 
 /// A subject, or the exit status that says why there is none, and the cgroup of its own that keeps its limit.
@@ -61,24 +65,51 @@ pub type Made<S> = Result<Result<(S, Option<Controller>), u8>>;
 /// # Errors
 /// If there can be no guardian.
 pub fn under_guardian<S: Subject>(terms: &Terms, make: &mut dyn FnMut(&Worker) -> Made<S>) -> Result<u8> {
+    guarded(terms.command, terms.keeps_orphans, &mut |worker, journal, socket| {
+        once(terms, worker, journal, make, socket).map(|(status, _)| status)
+    })
+}
+
+/// Work in a guardian's worker: with the journal for what it sets, and the socket at which it answers.
+pub type Guarded<'a> = &'a mut dyn FnMut(&Worker, Box<dyn Journal>, &Path) -> Result<u8>;
+
+/// Does work in a guardian's worker, which may set things with the journal that it gets, and answers at the socket; what is left set
+/// at its end is put back. Returns the exit status.
+///
+/// # Errors
+/// If there can be no guardian.
+pub fn guarded(command: &str, keeps_orphans: bool, work: Guarded<'_>) -> Result<u8> {
     // The guardian's claim; the work itself is done in its child (see `quell_agent::guardian`).
-    let claim = RunDir::locate(None)?.claim(&format!("exec-{}", std::process::id()))?;
+    let claim = RunDir::locate(None)?.claim(&format!("{command}-{}", std::process::id()))?;
     let socket = claim.socket();
     let mut options = Options::new(claim);
-    options.keep_orphans = terms.keeps_orphans;
+    options.keep_orphans = keeps_orphans;
     options.news = Box::new(|news: News<'_>| {
         if let News::Died { how, .. } = news {
-            eprintln!("quell: {how}; everything is put back, and what was managed goes on unmanaged");
+            eprintln!("quell: {how}; everything is put back, and the workload continues unmanaged");
         }
     });
     let ending = supervise(options, &mut |worker, journal| {
-        let managed = host(&terms.policy, journal).and_then(|host| manage_on(host, terms, worker, make, &socket));
-        managed.unwrap_or_else(|error| {
+        work(worker, journal, &socket).unwrap_or_else(|error| {
             eprintln!("quell: {error:#}");
             FAILED
         })
     })?;
     Ok(ending.exit_status())
+}
+
+/// Manages what `make` makes until it ends, and puts everything back; also returns the journal, for another time.
+///
+/// # Errors
+/// If it cannot be managed.
+pub fn once<S: Subject>(
+    terms: &Terms,
+    worker: &Worker,
+    journal: Box<dyn Journal>,
+    make: &mut dyn FnMut(&Worker) -> Made<S>,
+    socket: &Path,
+) -> Result<(u8, Box<dyn Journal>)> {
+    manage_on(host(&terms.policy, journal)?, terms, worker, make, socket)
 }
 
 /// The host that a policy works on here.
@@ -92,21 +123,42 @@ fn host(policy: &AnyPolicy, journal: Box<dyn Journal>) -> Result<LinuxHost> {
     Ok(host.with_scheduler(scheduler)?)
 }
 
+/// Which mechanism stands in for Quell's scheduler, if the policy wants that.
+fn stand_in(policy: &Description) -> Option<String> {
+    policy.grants.then(|| {
+        format!(
+            "{} lends CPUs by affinity here, once a millisecond: Quell's own scheduler, which it is made for, is loaded by `quell run` \
+             alone",
+            policy.name
+        )
+    })
+}
+
 /// Starts or takes what is to be managed, and manages it until it ends, or the guardian is gone.
 fn manage_on<S: Subject>(
-    host: LinuxHost,
+    mut host: LinuxHost,
     terms: &Terms,
     worker: &Worker,
     make: &mut dyn FnMut(&Worker) -> Made<S>,
     socket: &Path,
-) -> Result<u8> {
+) -> Result<(u8, Box<dyn Journal>)> {
     let policy = terms.policy.clone();
     let fidelity = host.capabilities().fidelity(policy.describe());
+    if !fidelity.missing.is_empty() && !rustix::process::geteuid().is_root() {
+        bail!(
+            "policy {} cannot work without root: run `sudo quell {} …` (a command that it starts is root's then), or use --policy none",
+            policy.describe().name,
+            terms.command
+        );
+    }
     if !fidelity.missing.is_empty() {
         bail!(AgentError::Unfit { policy: policy.describe().name, missing: fidelity.missing });
     }
     for limit in fidelity.limits.iter().filter(|_| terms.say.verbose) {
         eprintln!("quell: {limit}");
+    }
+    if let Some(line) = stand_in(policy.describe()).filter(|_| !terms.say.quiet && !terms.again) {
+        eprintln!("quell: {}: {line}", terms.workload.name);
     }
     let layers = stack::curbed(quell_daemon::layers_of(policy), &host.capabilities());
     let given = layers.iter().filter_map(|layer| layer.policy.priority()).max();
@@ -116,7 +168,7 @@ fn manage_on<S: Subject>(
 
     let (mut subject, controller) = match make(worker)? {
         Ok(made) => made,
-        Err(status) => return Ok(status),
+        Err(status) => return Ok((status, host.take_journal())),
     };
     let workload = Workload { selectors: subject.selectors(), ..terms.workload.clone() };
     let wish = Wish::default();
@@ -137,7 +189,7 @@ fn manage_on<S: Subject>(
         if let Some(conflict) = host.inner().look_for_conflict()? {
             let whose = workload_of(&conflict).map_or_else(String::new, |name| format!(" as workload '{name}'"));
             bail!(
-                "thread {} is managed already{whose}: {}; nothing is set on it here",
+                "thread {} is already managed{whose}: {}; nothing is set on it here",
                 conflict.thread.tid,
                 conflict.by
             );
@@ -145,9 +197,11 @@ fn manage_on<S: Subject>(
         let mut voice = Voice::new(terms.say.verbose);
         let own = controller.as_ref().map(|controller| LimitState::Kept(controller.quota_file()));
         let limit = own.or_else(|| host.inner().limit_state(id).cloned());
-        beyond(&workload, pool);
-        warn(&workload, stack.layers(), &host.capabilities(), limit.as_ref());
-        if !terms.say.quiet {
+        if !terms.again {
+            beyond(&workload, pool);
+            warn(&workload, stack.layers(), &host.capabilities(), limit.as_ref());
+        }
+        if !terms.say.quiet && !terms.again {
             voice.managed = Some(Managed { name: workload.name.clone(), id, limit: workload.limit.zip(limit) });
         }
         let say = |what: String| {
@@ -160,16 +214,20 @@ fn manage_on<S: Subject>(
         }
         let work = |in_force: bool| {
             if !in_force {
-                say(format!(
-                    "the policy's first plan has not settled within {LONGEST_SETTLING}; it begins all the same"
-                ));
+                say(format!("the policy's first plan is not in force after {LONGEST_SETTLING}; starting anyway"));
             }
-            let meter = if terms.follows { Some(Meter::of(workload.selectors.clone())?) } else { None };
+            let following = match terms.follows {
+                Some(steps) => Some((
+                    Meter::of(workload.selectors.clone())?,
+                    Follow::from(workload.cpus, pool.len() as u32, steps),
+                )),
+                None => None,
+            };
             let over = AtomicBool::new(false);
             thread::scope(|scope| {
-                if let Some(meter) = meter {
+                if let Some((meter, follow)) = following {
                     let follow = || {
-                        demand::follow(meter, workload.cpus, pool.len() as u32, &over, &|cpus| {
+                        demand::follow(meter, follow, &over, &|cpus| {
                             wish.make(cpus.min(workload.limit.unwrap_or(cpus)))
                         })
                     };
@@ -180,16 +238,17 @@ fn manage_on<S: Subject>(
                 waited
             })
         };
-        let alone = match Alone::start(socket, "exec", host.inner(), &mut stack, (id, &workload), quell_linux::now()) {
-            Ok((alone, answers)) => {
-                host.answers = Some(answers);
-                Some(alone)
-            }
-            Err(error) => {
-                eprintln!("quell: {}: `quell status` does not see it: {error}", workload.name);
-                None
-            }
-        };
+        let alone =
+            match Alone::start(socket, terms.command, host.inner(), &mut stack, (id, &workload), quell_linux::now()) {
+                Ok((alone, answers)) => {
+                    host.answers = Some(answers);
+                    Some(alone)
+                }
+                Err(error) => {
+                    eprintln!("quell: {}: `quell status` does not list it: {error}", workload.name);
+                    None
+                }
+            };
         let mut witness = (voice, alone);
         let on_failure = || worker.stop().store(true, Ordering::Release);
         while_driving(&mut stack, &mut host, &mut witness, priority, &on_failure, work)?
@@ -200,7 +259,7 @@ fn manage_on<S: Subject>(
     for left in host.inner().restore().left {
         eprintln!("quell: {left}");
     }
-    managed
+    managed.map(|status| (status, host.inner().take_journal()))
 }
 
 /// Refuses a quota under which a policy could not make the threads real-time: with RT group scheduling a cgroup without a
@@ -216,8 +275,8 @@ fn may_be_real_time(workload: &Workload, layers: &[Layer], pid: i32, controller:
     calls.set_class(pid, &before)?;
     if tried.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
         bail!(
-            "--limit takes a cgroup of its own ({}), and this kernel gives one without real-time budget (RT group scheduling) no \
-             SCHED_FIFO, which policy {} sets: leave --limit out, or take --policy rkube",
+            "--limit needs a new cgroup ({}), which has no real-time budget on this kernel (RT group scheduling) and so no \
+             SCHED_FIFO, which policy {} sets: leave --limit out, or use --policy rkube",
             controller.group().path.display(),
             layer.policy.describe().name
         );

@@ -7,6 +7,7 @@ use quell_agent::stack::{Layer, Witness};
 use quell_linux::LimitState;
 use quell_linux::procfs::ProcFs;
 use quell_model::{CpuCount, Event, Knob, NoteKind, Part, Policy, Target, Verdict, View, WorkloadId};
+use quell_policy::guard::{DEMOTED, Guard};
 
 /// Reports to the user.
 pub struct Voice {
@@ -16,11 +17,26 @@ pub struct Voice {
     pub managed: Option<Managed>,
     /// Refusals that were said.
     refused: BTreeSet<String>,
+    /// Was it said that guard has demoted something?
+    demoted: bool,
 }
 
 impl Voice {
     pub fn new(verbose: bool) -> Voice {
-        Voice { verbose, managed: None, refused: BTreeSet::new() }
+        Voice { verbose, managed: None, refused: BTreeSet::new(), demoted: false }
+    }
+}
+
+impl Voice {
+    /// The first thread or workload that guard demotes: what was protected is not, or not all of it.
+    fn say_first_demotion(&mut self, view: &View, layer: &Layer) {
+        if self.demoted || self.verbose || layer.policy.describe().name != Guard::DESCRIPTION.name {
+            return;
+        }
+        let Some(note) = layer.plan.notes.iter().find(|note| note.text.ends_with(DEMOTED)) else { return };
+        self.demoted = true;
+        let name = note.about.and_then(|id| view.workload(id)).map_or("", |workload| &workload.name);
+        eprintln!("quell: {name}: {} for a while; more may follow: see `quell why {name}`", note.text);
     }
 }
 
@@ -45,7 +61,11 @@ impl Managed {
             if policy.grants {
                 set.push("CPUs as they are granted".to_owned());
             }
-            let set = if set.is_empty() { "nothing set yet".to_owned() } else { set.join(", ") };
+            let set = match (set.is_empty(), policy.knobs.is_empty()) {
+                (true, true) => "nothing is set".to_owned(),
+                (true, false) => "nothing set yet".to_owned(),
+                (false, _) => set.join(", "),
+            };
             format!("{set} under {}", policy.name)
         });
         let limit = self.limit.iter().filter_map(|(limit, state)| match state {
@@ -63,10 +83,11 @@ fn in_words(knob: &Knob, has_own_group: bool) -> String {
     let has_autogroups = || ProcFs::open("/proc".as_ref()).is_ok_and(|mut proc| proc.has_autogroups());
     match knob {
         Knob::IdleOnly(true) if has_own_group => {
-            "SCHED_IDLE, which counts within its cgroup: with others it competes as an equal".to_owned()
+            "SCHED_IDLE, which applies within its cgroup only: against other cgroups it competes at full weight"
+                .to_owned()
         }
         Knob::IdleOnly(true) if has_autogroups() => {
-            "SCHED_IDLE, which counts within its session; one of its own gets nice 19".to_owned()
+            "SCHED_IDLE, which applies within its session only; a session of its own gets nice 19".to_owned()
         }
         knob => knob_text(knob),
     }
@@ -83,10 +104,11 @@ impl Witness for Voice {
                 let separator = if about.is_empty() { "" } else { ": " };
                 eprintln!("quell: {about}{separator}{}", note.text);
             }
+            self.say_first_demotion(view, layer);
             for event in &layer.outcomes {
                 let Event::Outcome(outcome) = event else { continue };
                 if let (Part::Knobs, Verdict::Refused(why)) = (outcome.part, &outcome.verdict) {
-                    let line = format!("policy {} could not set what it wanted: {why}", layer.policy.describe().name);
+                    let line = format!("policy {} could not apply its settings: {why}", layer.policy.describe().name);
                     if self.refused.len() < 100 && self.refused.insert(line.clone()) {
                         eprintln!("quell: {line}");
                     }

@@ -1,21 +1,23 @@
 //! The policy and the request: what was asked for, or else what suits the machine and the target.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use quell_linux::{HostOptions, LinuxHost, Roots};
-use quell_model::{Capabilities, CpuCount, Host as _, foreign};
+use quell_model::{Capabilities, CpuCount, Host as _, Policy as _, Reservation, foreign};
 use quell_policy::AnyPolicy;
-use quell_policy::guard::GuardConfig;
-use quell_policy::recommend::{Answer, MachineFacts, OwnScheduler, WorkloadFacts, recommend};
+use quell_policy::recommend::{Answer, Looks, MachineFacts, OwnScheduler, WorkloadFacts, recommend};
 
-use super::Arguments;
+use super::Wanted;
 use super::before::Before;
 use super::target::Subject;
-use crate::commands::managed::demand;
+use crate::commands::managed::demand::{self, Steps};
+use crate::commands::managed::steps_of;
 
 /// This machine.
 pub struct Here {
     /// CPUs that are online.
     pub cpus: u32,
+    /// Is there no agent, with workloads beside the target's?
+    alone: bool,
     facts: MachineFacts,
 }
 
@@ -23,8 +25,12 @@ pub struct Here {
 pub struct Decided {
     /// The policy.
     pub policy: AnyPolicy,
-    /// The request.
+    /// The request …
     pub cpus: CpuCount,
+    /// Its kind.
+    pub reservation: Reservation,
+    /// The steps in which it follows the demand; None: it does not.
+    pub follows: Option<Steps>,
 }
 
 impl Here {
@@ -39,12 +45,15 @@ impl Here {
         let of = |policy: &quell_model::Description| -> Capabilities {
             quell_daemon::capabilities(&has, policy.grants, None)
         };
-        let never = OwnScheduler::No("quell protect never loads Quell's own scheduler unasked; see quell run".into());
-        let here = Here { cpus, facts: MachineFacts::new(cpus, never, of) };
-        let wanted = asked.unwrap_or("guard");
-        if let Some(lack) = here.facts.cannot.get(wanted).filter(|_| alone && !rustix::process::geteuid().is_root()) {
+        let never = OwnScheduler::No("quell protect does not load Quell's own scheduler; see quell run".into());
+        let here = Here { cpus, alone, facts: MachineFacts::new(cpus, never, of) };
+        let name = asked.unwrap_or("guard");
+        if let Some(lack) = here.facts.cannot.get(name).filter(|_| alone && !rustix::process::geteuid().is_root()) {
+            // Its fix is root's rights, too.
+            let why = lack.split_once("; ").map_or(lack.as_str(), |(why, _)| why);
             bail!(
-                "policy {wanted} cannot work without root, and no agent runs: {lack}; run `sudo quell protect {}`",
+                "policy {name} cannot work without root, and no agent runs: {why}; run `sudo quell {} {}`",
+                subject.verb,
                 subject.words
             );
         }
@@ -55,40 +64,67 @@ impl Here {
     ///
     /// # Errors
     /// If the target leaves no room for anything else, or no policy suits it.
-    pub fn decide(&self, arguments: &Arguments, subject: &Subject, before: &Before) -> Result<Decided> {
-        let asked = &arguments.asked;
+    pub fn decide(&self, wanted: &Wanted, kept: bool, subject: &Subject, before: &Before) -> Result<Decided> {
+        let (asked, looks) = (&wanted.asked, &before.looks);
         let (class, most, words) = (asked.class(), demand::most(self.cpus), &subject.words);
-        let ran = before.looks.ran.0 as f64 / before.looks.watched.0.max(1) as f64;
-        if arguments.cpus.is_none() && class.is_lc() && ran > most.as_f64() {
+        let ran = looks.ran.0 as f64 / looks.watched.0.max(1) as f64;
+        if wanted.cpus.is_none() && class.is_lc() && ran > most.as_f64() {
             bail!(
-                "{} runs on {ran:.1} of {} CPUs by itself, and protecting that would take all of them: run `quell protect {words} \
+                "{} runs on {ran:.1} of {} CPUs by itself, and protecting that would take all of them: run `quell {} {words} \
                  --cpus {most}`, or --be on what disturbs it",
                 subject.name,
-                self.cpus
+                self.cpus,
+                subject.verb
             );
         }
-        let usual = if class.is_lc() { demand::request(before.looks.asked, self.cpus) } else { CpuCount::ZERO };
-        let cpus = arguments.cpus.unwrap_or(usual);
-        let mut facts = WorkloadFacts::unknown(words.clone(), String::new(), class);
-        facts.cpus = Some(cpus);
-        before.looks.write_into(&mut facts);
-        // That it is not disturbed now is said by what is measured.
-        facts.disturbed = Some(true);
-        // Looks are far apart beside a load that moves within milliseconds.
-        facts.moves = None;
-        let long = facts.longest_run.filter(|run| *run >= GuardConfig::default().run_budget && class.is_lc());
+        let policy = self.policy(wanted, kept, subject, looks)?;
+        let steps = steps_of(&policy);
+        let usual = match class.is_lc() {
+            true => demand::request(looks.asked, self.cpus, steps),
+            false => CpuCount::ZERO,
+        };
+        let cpus = wanted.cpus.unwrap_or(usual);
+        if cpus > most {
+            bail!(
+                "{} takes whole CPUs, and {cpus} would be all of this machine: run `quell {} {words} --policy guard`",
+                policy.describe().name,
+                subject.verb
+            );
+        }
+        let follows = (wanted.cpus.is_none() && class.is_lc()).then_some(steps);
+        Ok(Decided { reservation: asked.reservation(&policy, cpus), policy, cpus, follows })
+    }
+
+    /// The policy that was asked for, or else the one that `quell recommend` says for the same facts.
+    fn policy(&self, wanted: &Wanted, kept: bool, subject: &Subject, looks: &Looks) -> Result<AnyPolicy> {
+        let asked = &wanted.asked;
+        let mut facts = WorkloadFacts::unknown(subject.words.clone(), String::new(), asked.class());
+        facts.cpus = wanted.cpus;
+        looks.write_into(&mut facts);
+        let guard = asked.policys_name().is_none_or(|name| name == "guard").then(|| asked.policy("guard").ok());
+        if let Some(AnyPolicy::Guard(guard)) = guard.flatten() {
+            facts.run_budget = guard.run_budget();
+        }
         if let Some(name) = asked.policys_name() {
+            let long = facts.longest_run.filter(|run| *run >= facts.run_budget && asked.class().is_lc());
             if let Some(run) = long.filter(|_| name == "guard") {
                 eprintln!(
-                    "quell: {}: a thread of it ran for {run} without a pause, and guard demotes at {}: leave --policy out, or take \
-                     --policy rkube",
-                    subject.name,
-                    GuardConfig::default().run_budget
+                    "quell: {}: one of its threads ran for {run} without blocking, and guard demotes at {}: leave --policy out, \
+                     or use --policy rkube",
+                    subject.name, facts.run_budget
                 );
             }
-            return Ok(Decided { policy: asked.policy(name)?, cpus });
+            return asked.policy(name);
         }
-        let advice = recommend(&self.facts, Some(&facts));
+        let machine = MachineFacts { alone: self.alone && !kept, ..self.facts.clone() };
+        let mut advice = recommend(&machine, Some(&facts));
+        if advice.answer == Answer::Nothing {
+            if !asked.say().quiet {
+                eprintln!("quell: {}: it hardly waits for a CPU now; it is protected all the same", subject.name);
+            }
+            facts.disturbed = None;
+            advice = recommend(&machine, Some(&facts));
+        }
         let Answer::Policy(name) = advice.answer else {
             let paste = advice.paste.map_or_else(String::new, |paste| format!("; run `{paste}`"));
             bail!("{}: {}{}", foreign::text(&advice.headline), advice.why, paste);
@@ -96,8 +132,11 @@ impl Here {
         if name != "guard" && !asked.say().quiet {
             eprintln!("quell: {}: policy {name}: {}", subject.name, advice.why);
         }
-        // Whole CPUs.
-        let cpus = if name == "rkube" { CpuCount::whole(cpus.ceil()) } else { cpus };
-        Ok(Decided { policy: asked.policy(name)?, cpus })
+        asked.policy(name).with_context(|| {
+            format!(
+                "--set is for policy {name}, which is recommended here ({}); name the one that you mean with --policy",
+                advice.why
+            )
+        })
     }
 }

@@ -11,15 +11,24 @@ use quell_model::Selector;
 use quell_policy::AnyPolicy;
 
 use super::course::{Course, End};
+use crate::commands::managed::demand::Steps;
 use crate::commands::managed::{self, CAUGHT, Subject, Terms};
 
 /// Protects until an end.
 ///
 /// # Errors
 /// If it cannot be protected.
-pub fn run(course: Course<'_>, policy: AnyPolicy, follows: bool) -> Result<ExitCode> {
-    let say = course.arguments.asked.say();
-    let terms = Terms { workload: course.workload.clone(), policy, keeps_orphans: false, follows, say };
+pub fn run(course: Course<'_>, policy: AnyPolicy, follows: Option<Steps>) -> Result<ExitCode> {
+    let say = course.arguments.wanted.asked.say();
+    let terms = Terms {
+        command: "protect",
+        workload: course.workload.clone(),
+        policy,
+        keeps_orphans: false,
+        follows,
+        say,
+        again: false,
+    };
     let status = managed::under_guardian(&terms, &mut |worker| {
         for signal in CAUGHT {
             signal_hook::flag::register(signal, Arc::clone(worker.stop())).context("cannot catch signals")?;
@@ -42,7 +51,7 @@ impl Subject for Running<'_> {
 
     fn wait(&mut self, worker: &Worker, _: &dyn Fn(String)) -> Result<u8> {
         let mut goes_on = || !worker.stop().load(Ordering::Acquire);
-        let end = self.course.run(&self.handles, "this process", &mut goes_on)?;
+        let end = self.course.run(std::mem::take(&mut self.handles), "this process", &mut goes_on)?;
         self.course.say_end(end);
         Ok(u8::from(end == End::Ended))
     }

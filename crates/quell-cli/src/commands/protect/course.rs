@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -14,7 +15,7 @@ use super::Arguments;
 use super::before::{Before, source, watched};
 use super::output;
 use super::target::Subject;
-use crate::commands::managed::has_ended;
+use crate::commands::managed::{LOOK, has_ended};
 
 /// Requests from before the change end, and what is set takes effect, within this time.
 const SETTLING: Nanos = Nanos::from_millis(500);
@@ -33,6 +34,8 @@ pub struct Course<'a> {
     pub policy: &'static str,
     /// CPUs of the machine.
     pub cpus: u32,
+    /// It is measured again for this long.
+    measure: Nanos,
     before: Before,
 }
 
@@ -54,17 +57,17 @@ impl<'a> Course<'a> {
         subject: &'a Subject,
         workload: &'a Workload,
         policy: &'static str,
-        before: Before,
+        (measure, before): (Nanos, Before),
         cpus: u32,
     ) -> Course<'a> {
-        Course { arguments, subject, workload, policy, cpus, before }
+        Course { arguments, subject, workload, policy, cpus, measure, before }
     }
 
     /// Measures, says what that did, and waits for an end. `goes_on` is asked many times a second; `by`: what protects it.
     ///
     /// # Errors
     /// If it cannot be measured or waited for.
-    pub fn run(&self, handles: &[OwnedFd], by: &str, goes_on: &mut dyn FnMut() -> bool) -> Result<End> {
+    pub fn run(&self, handles: Vec<OwnedFd>, by: &str, goes_on: &mut dyn FnMut() -> bool) -> Result<End> {
         let begun = Instant::now();
         let mut end = || -> Option<End> {
             match () {
@@ -73,31 +76,44 @@ impl<'a> Course<'a> {
                 () => None,
             }
         };
-        if self.before.phase.is_some()
-            && let Some(effect) = self.measure(&mut end)?
-        {
-            output::print(self, Some(&effect), by)?;
-        } else if self.before.phase.is_none() {
-            output::print(self, None, by)?;
+        let effect = self.measure(&mut end)?;
+        // A program gets its line, whatever came of it; what is over already is not said to stand.
+        if effect.is_some() || self.arguments.json || end().is_none() {
+            output::print(self, effect.as_ref(), by)?;
         }
-        let mut left: Vec<&OwnedFd> = handles.iter().collect();
+        let mut left = handles;
         loop {
             if let Some(end) = end() {
                 return Ok(end);
             }
-            let Some(first) = left.first() else { return Ok(End::Ended) };
+            let Some(first) = left.last() else {
+                left = self.subject.successors()?;
+                if left.is_empty() {
+                    return Ok(End::Ended);
+                }
+                // What has ended may be listed for a moment.
+                std::thread::sleep(LOOK);
+                continue;
+            };
             // Waits for a moment.
             if has_ended(first)? {
-                left.remove(0);
+                left.pop();
             }
         }
     }
 
-    /// Measures again, and compares; None: it ended before.
+    /// Measures again, and compares; None: it ended before, or cannot be measured.
     fn measure(&self, end: &mut dyn FnMut() -> Option<End>) -> Result<Option<Effect>> {
         let Some(before) = &self.before.phase else { return Ok(None) };
-        let Some(mut source) = source(self.arguments, self.subject)? else { return Ok(None) };
-        let length = self.arguments.measure.max(Nanos::from_secs(1)) + SETTLING;
+        let opened = match source(&self.arguments.wanted, self.subject) {
+            Err(error) if self.is_there()? => {
+                eprintln!("quell: {}: it cannot be measured again: {error:#}", self.workload.name);
+                None
+            }
+            opened => opened?,
+        };
+        let Some(mut source) = opened else { return Ok(None) };
+        let length = self.measure.max(Nanos::from_secs(1)) + SETTLING;
         let bar = progress::of_time(length, format!("{}: measuring again, protected", self.workload.name));
         let begun = Instant::now();
         let ended = Cell::new(false);
@@ -110,7 +126,7 @@ impl<'a> Course<'a> {
         bar.finish_and_clear();
         let question = Question {
             target: &self.workload.name,
-            changed: "protected",
+            changed: if self.sets_nothing() { "under none" } else { "protected" },
             quantile: QUANTILE,
             settling: SETTLING.into(),
         };
@@ -120,9 +136,27 @@ impl<'a> Course<'a> {
         Ok((!ended.get() || effect.comparison.is_some()).then_some(effect))
     }
 
+    /// Measures again what an agent protects from now on, and compares; None: it cannot be measured, or was interrupted.
+    ///
+    /// # Errors
+    /// If it ended meanwhile.
+    pub fn measure_kept(&self, stop: &AtomicBool) -> Result<Option<Effect>> {
+        self.measure(&mut || stop.load(Ordering::Acquire).then_some(End::Stopped))
+    }
+
+    /// Is it the policy that leaves everything as it is?
+    pub fn sets_nothing(&self) -> bool {
+        self.policy == "none"
+    }
+
+    /// Are there processes of the target?
+    fn is_there(&self) -> Result<bool> {
+        Ok(self.subject.handles().is_ok() || !self.subject.successors()?.is_empty())
+    }
+
     /// The last line: what stands now.
     pub fn say_end(&self, end: End) {
-        if self.arguments.asked.say().quiet {
+        if self.arguments.wanted.asked.say().quiet {
             return;
         }
         match end {

@@ -4,30 +4,27 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use quell_agent::api::client::path_segment;
-use quell_agent::api::wire::{Agent, Status};
 use quell_agent::config::{self, Config, Start};
 use quell_command::{output, parameters};
 use quell_daemon::Asked;
-use quell_linux::user_name;
+use quell_effect::Effect;
 use quell_model::{Class, Policy as _, Selector, Workload, foreign};
 use quell_policy::AnyPolicy;
-use rustix::process::{Pid, Signal, kill_process};
+use quell_report::screen::Screen;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::target::{Program, Subject};
+use super::kept;
+use super::reload::{Answer, Expected, reload};
+use super::target::Subject;
 use crate::commands::agent_socket::AgentSocket;
 use crate::commands::check;
 
 /// The first words of a file of these.
 pub const MARK: &str = "# Written by `quell protect --keep`;";
-/// An agent takes a configuration within this time.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What was done, for programs.
 #[derive(Serialize)]
@@ -38,6 +35,8 @@ struct Kept<'a> {
     cpus_requested: f64,
     /// Does an agent manage it now?
     managed: bool,
+    /// What that did; null: nothing was measured.
+    effect: Option<&'a Effect>,
 }
 
 /// The drop-in of a workload, beside this configuration.
@@ -46,7 +45,43 @@ pub fn file_of(config: &Path, workload: &str) -> PathBuf {
     config::drop_in_directory(config).join(format!("protect-{}.toml", path_segment(workload)))
 }
 
-/// Writes the drop-in of a workload, and asks a running agent to read it.
+/// Says what was kept, and what that did.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn print(
+    (file, answer): &(PathBuf, Answer),
+    workload: &Workload,
+    policy: &AnyPolicy,
+    effect: Option<&Effect>,
+    json: bool,
+) -> Result<()> {
+    if json {
+        let (cpus_requested, policy) = (workload.cpus.as_f64(), policy.describe().name);
+        return output::json_line(Kept {
+            workload: &workload.name,
+            file,
+            policy,
+            cpus_requested,
+            managed: *answer == Answer::Manages,
+            effect,
+        });
+    }
+    let screen = Screen::of_output();
+    let effect = effect.map_or_else(String::new, |effect| effect.text(&screen));
+    let end = match answer {
+        Answer::Manages => "the agent manages it now",
+        Answer::Waits => "it does not run yet, and the agent manages it from its start on",
+        Answer::NoAgent => {
+            "no agent runs, so it is not protected yet: start one with `systemctl start quell`, or `quell run`"
+        }
+    };
+    let line = format!("{}: kept in {}; {end}", foreign::text(&workload.name), foreign::path(file));
+    writeln!(io::stdout(), "{effect}{}", screen.wrap(&line))?;
+    Ok(())
+}
+
+/// Writes the drop-in of a workload, and asks a running agent to read it; returns the file, and what the agent answered.
 ///
 /// # Errors
 /// If it would be no right configuration, or cannot be written; nothing has changed then.
@@ -57,11 +92,10 @@ pub fn keep(
     subject: &Subject,
     set: &[String],
     agent: &AgentSocket,
-    json: bool,
-) -> Result<ExitCode> {
+) -> Result<(PathBuf, Answer)> {
     let file = file_of(config, &workload.name);
     let before = config::read_with(config, Some((&file, None))).0;
-    let selectors = if subject.is_of_processes() { of_program(subject)? } else { of_groups(&workload.selectors) };
+    let selectors = if subject.is_of_processes() { kept::of_program(subject)? } else { of_groups(&workload.selectors) };
     let entries = entries(workload, selectors);
     let name = policy.describe().name;
     let layer = match needs_layer(&before, name)? {
@@ -69,7 +103,7 @@ pub fn keep(
         false => String::new(),
     };
     let words = foreign::text(&workload.name).into_owned();
-    let text = format!("{MARK} `quell disable {words}` takes it out.\n{entries}{layer}");
+    let text = format!("{MARK} `quell disable {words}` removes it.\n{entries}{layer}");
     let read = config::read_with(config, Some((&file, Some(&text))));
     let start = Start { only_checks: true, ..Start::default() };
     let examined = check::examine_read(read, &start, Asked::Kernel)?;
@@ -77,23 +111,17 @@ pub fn keep(
         bail!("nothing is written, as the configuration would be refused: {problem}");
     }
     write(&file, &text)?;
-    let managed = reload(agent, &workload.name, true)?;
-    if json {
-        let cpus_requested = workload.cpus.as_f64();
-        output::json_line(Kept { workload: &workload.name, file: &file, policy: name, cpus_requested, managed })?;
-    } else {
-        let end = if managed {
-            "the agent manages it now"
-        } else {
-            "no agent runs: start it with `systemctl start quell`, or `quell run`"
-        };
-        writeln!(io::stdout(), "{words}: kept in {}; {end}", foreign::path(&file))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let expected = if subject.found.is_empty() { Expected::Known } else { Expected::Managed };
+    let answer = reload(agent, &workload.name, expected)?;
+    Ok((file, answer))
 }
 
 /// Does the workload need a layer of its own? Not where one of its policy owns all workloads.
 fn needs_layer(config: &Config, policy: &str) -> Result<bool> {
+    // Nothing is written yet: what is read then is assumed.
+    if config.files.is_empty() {
+        return Ok(true);
+    }
     let Some(all) = config.policies.iter().find(|layer| layer.workloads.is_none()) else { return Ok(true) };
     let name = all.policy.describe().name;
     if name != policy {
@@ -115,26 +143,18 @@ fn entries(workload: &Workload, selectors: String) -> String {
     format!("[[workload]]\nname = {name}\nclass = \"{class}\"\ncpus = {cpus}\n{strict}match = [{selectors}]\n")
 }
 
-fn of_groups(selectors: &[Selector]) -> String {
+/// The entries of `match` that mean these.
+pub fn of_groups(selectors: &[Selector]) -> String {
     let one = |selector: &Selector| match selector {
         Selector::Unit(name) => format!("{{ unit = {} }}", quoted(name)),
         Selector::Cgroup(path) => format!("{{ cgroup = {} }}", quoted(&path.to_string_lossy())),
         Selector::Container(id) => format!("{{ container = {} }}", quoted(id)),
+        Selector::Label(label) => format!("{{ label = {} }}", quoted(label)),
         Selector::Pod(uid) => format!("{{ pod = {} }}", quoted(uid)),
         Selector::Pid(pid) => format!("{{ pid = {pid} }}"),
         Selector::Command(line) => format!("{{ command = {} }}", quoted(&line.text)),
     };
     selectors.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// A process's number is another one's after a restart: what remains is its command line with its user. Not its file: an agent
-/// that runs may have given up the right to see that.
-fn of_program(subject: &Subject) -> Result<String> {
-    let Program { command, uid, .. } = &subject.program;
-    let Some(uid) = uid.filter(|_| subject.found.len() == 1) else {
-        bail!("nothing is written: --keep takes one target, of one user; name a unit of systemd, or one process");
-    };
-    Ok(format!("{{ command = {}, user = {} }}", quoted(command), quoted(&user_name(uid))))
 }
 
 fn layer(policy: &str, workload: &str, parameters: &Map<String, Value>) -> String {
@@ -148,39 +168,71 @@ fn layer(policy: &str, workload: &str, parameters: &Map<String, Value>) -> Strin
 }
 
 /// As TOML has it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// The drop-in directory, if no other user could have put something there.
+/// The directory that a path is in.
+fn above(path: &Path) -> &Path {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Could a drop-in be written there? Nothing is made yet.
+///
+/// # Errors
+/// If not, with the fix.
+pub fn check_place(config: &Path) -> Result<()> {
+    let directory = config::drop_in_directory(config);
+    let own = above(&directory);
+    let places: &[&Path] = if own.is_dir() { &[own, &directory] } else { &[above(own)] };
+    let there = places.iter().rfind(|place| place.symlink_metadata().is_ok());
+    let Some(there) = there.filter(|there| there.is_dir()) else {
+        bail!("there is no directory {0}, where {1} belongs; make it: mkdir -p {0}", own.display(), config.display())
+    };
+    rustix::fs::access(*there, rustix::fs::Access::WRITE_OK).with_context(|| {
+        format!("cannot write into {}; run it as root, or name another file with --config", there.display())
+    })?;
+    if own.is_dir() {
+        check_owner(own, true)?;
+    }
+    if directory.symlink_metadata().is_ok() { check_owner(&directory, false) } else { Ok(()) }
+}
+
+/// Refuses a directory that another user could have put something into.
+fn check_owner(path: &Path, may_be_link: bool) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let found = fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    let found = if found.is_symlink() && may_be_link { fs::metadata(path)? } else { found };
+    if !found.is_dir() || ![0, own].contains(&found.uid()) || found.mode() & 0o022 != 0 {
+        let path = path.display();
+        bail!(
+            "{path} is not a directory that only root and this user can write to; fix: chown root {path}; chmod 755 {path}"
+        );
+    }
+    Ok(())
+}
+
+/// The drop-in directory, if no other user could have put something there. `make`: it is made where it is missing, and so is the
+/// one of the configuration.
 ///
 /// # Errors
 /// If another user could.
 pub fn directory(file: &Path, make: bool) -> Result<PathBuf> {
     let directory = file.parent().context("a file is in a directory")?.to_owned();
-    if make {
-        match DirBuilder::new().mode(0o755).create(&directory) {
+    let above = above(&directory);
+    for path in [above, &directory].into_iter().filter(|_| make) {
+        match DirBuilder::new().mode(0o755).create(path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
+                let path = path.display();
                 return Err(error)
-                    .with_context(|| format!("cannot make {}; make it by hand: mkdir -p", directory.display()));
+                    .with_context(|| format!("cannot make {path}; make it yourself with `mkdir -p {path}`"));
             }
         }
     }
-    let own = rustix::process::geteuid().as_raw();
-    let above = directory.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    for path in [above, &directory] {
-        let found = fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
-        let may_be_link = path == above;
-        let found = if found.is_symlink() && may_be_link { fs::metadata(path)? } else { found };
-        if !found.is_dir() || ![0, own].contains(&found.uid()) || found.mode() & 0o022 != 0 {
-            let path = path.display();
-            bail!(
-                "{path} is no directory that only root and this user can write to; fix: chown root {path}; chmod 755 {path}"
-            );
-        }
-    }
+    check_owner(above, true)?;
+    check_owner(&directory, false)?;
     Ok(directory)
 }
 
@@ -194,41 +246,6 @@ fn write(file: &Path, text: &str) -> Result<()> {
     new.as_file().sync_all().with_context(failed)?;
     new.persist(file).with_context(failed)?;
     fs::File::open(&directory).and_then(|directory| directory.sync_all()).with_context(failed)
-}
-
-/// Asks a running agent to read its configuration again, and waits until it has; false: none runs.
-///
-/// # Errors
-/// If it refuses it.
-pub fn reload(agent: &AgentSocket, workload: &str, is_there: bool) -> Result<bool> {
-    let client = agent.client()?;
-    let Ok(status) = client.get::<Status>("/v1/status") else { return Ok(false) };
-    let Agent { pid, not_reloaded: before, .. } = status.agent;
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the agent's process has no number")?;
-    kill_process(pid, Signal::HUP)
-        .with_context(|| format!("cannot ask the agent to read it: kill -HUP {}", pid.as_raw_nonzero()))?;
-    let (begun, mut waits) = (Instant::now(), None);
-    while begun.elapsed() < PATIENCE {
-        if let Ok(status) = client.get::<Status>("/v1/status") {
-            let known = status.configured.iter().find(|known| known.name == workload);
-            let is_managed = status.workloads.iter().any(|managed| managed.name == workload);
-            if if is_there { is_managed } else { known.is_none() } {
-                return Ok(true);
-            }
-            waits = known.and_then(|known| known.why.clone());
-            if let Some(refused) = status.agent.not_reloaded.filter(|refused| before.as_ref() != Some(refused)) {
-                bail!(
-                    "it is written, and the agent has refused it: {}",
-                    refused.why.lines().next().unwrap_or_default()
-                );
-            }
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    if let Some(why) = waits {
-        bail!("it is written, and the agent does not manage it yet: {why}");
-    }
-    bail!("it is written, and the agent has not read it within {} s: see `quell status`", PATIENCE.as_secs())
 }
 
 #[cfg(test)]
@@ -263,10 +280,25 @@ mod tests {
     #[test]
     fn a_layer_is_added_unless_one_owns_all() {
         let config = |text: &str| config::read_text(Path::new("a.toml"), text).unwrap();
-        assert!(needs_layer(&Config::default(), "guard").unwrap());
+        assert!(needs_layer(&Config::default(), "rkube").unwrap());
         let all = config("[[policy]]\nname = \"guard\"\n");
         assert!(!needs_layer(&all, "guard").unwrap());
         assert!(needs_layer(&all, "rkube").unwrap_err().to_string().contains("--policy guard"));
+    }
+
+    #[test]
+    fn the_directory_of_the_configuration_is_made_and_a_place_that_cannot_be_is_refused_beforehand() {
+        let root = tempfile::tempdir().unwrap();
+        let config = root.path().join("etc/quell.toml");
+        check_place(&config).unwrap();
+        assert!(!root.path().join("etc").exists(), "a check makes nothing");
+        write(&file_of(&config, "a"), "one").unwrap();
+        check_place(&config).unwrap();
+        assert_eq!(fs::metadata(root.path().join("etc/quell.d")).unwrap().mode() & 0o777, 0o755);
+        let nowhere = check_place(&root.path().join("no/such/quell.toml")).unwrap_err().to_string();
+        assert!(nowhere.ends_with(&format!("mkdir -p {}/no/such", root.path().display())), "{nowhere}");
+        fs::set_permissions(root.path().join("etc"), Permissions::from_mode(0o777)).unwrap();
+        assert!(check_place(&config).unwrap_err().to_string().contains("chmod 755"));
     }
 
     #[test]
@@ -288,6 +320,6 @@ mod tests {
         assert!(write(&file, "three").unwrap_err().to_string().contains("chmod 755"));
         fs::remove_dir_all(root.path().join("quell.d")).unwrap();
         std::os::unix::fs::symlink("/tmp", root.path().join("quell.d")).unwrap();
-        assert!(write(&file, "four").unwrap_err().to_string().contains("no directory"));
+        assert!(write(&file, "four").unwrap_err().to_string().contains("not a directory"));
     }
 }

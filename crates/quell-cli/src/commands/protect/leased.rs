@@ -1,6 +1,7 @@
 //! With an agent: it protects, for as long as this process is connected.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,13 +10,14 @@ use anyhow::{Result, bail};
 use quell_agent::AgentError;
 use quell_agent::api::wire::{self, Match, Process, Protect, Status};
 use quell_agent::api::{Client, Standing};
+use quell_agent::journal::Others;
 use quell_command::parameters;
-use quell_model::{CpuCount, Selector, foreign};
+use quell_model::{CpuCount, Reservation, Selector, Workload, foreign};
 
 use super::course::{Course, End};
 use super::target::Subject;
 use crate::commands::agent_socket::AgentSocket;
-use crate::commands::managed::demand::{Follow, Meter};
+use crate::commands::managed::demand::{Follow, Meter, Steps};
 
 /// Time between two looks at the demand.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,13 +30,20 @@ const NOTICED: Duration = Duration::from_millis(20);
 /// If one answers oddly.
 pub fn agent(socket: &AgentSocket) -> Result<Option<Client>> {
     let client = socket.client()?;
-    match client.get::<Status>("/v1/status") {
+    let status = client.get::<Status>("/v1/status");
+    if let Ok(Status { agent: wire::Agent { off: Some(off), .. }, .. }) = &status
+        && off.leased
+    {
+        let by = foreign::text(&off.by.join(" and ")).into_owned();
+        bail!("the agent is switched off while {by} is connected: wait for its end, or stop it")
+    }
+    match status {
         Ok(status) if status.agent.off.is_some() => {
             bail!("the agent is switched off: run `quell on`, or stop it")
         }
         Ok(status) if status.agent.mode == "run" && rustix::process::geteuid().is_root() => Ok(Some(client)),
         Ok(status) if status.agent.mode == "run" => {
-            bail!("an agent runs, and only root may ask it: run this with sudo")
+            bail!("an agent is running, and only root may use it: run this with sudo")
         }
         Ok(_) => Ok(None),
         Err(AgentError::NoAgent { .. }) => Ok(None),
@@ -42,32 +51,69 @@ pub fn agent(socket: &AgentSocket) -> Result<Option<Client>> {
     }
 }
 
-/// Refuses what the agent manages already.
+/// The workload of the agent's that the target is in already, if it is in one.
+#[must_use]
+pub fn managed_as(agent: &Client, subject: &Subject) -> Option<String> {
+    subject.roots().find_map(|root| {
+        let thread = agent.get::<wire::Thread>(&format!("/v1/threads/{}", root.tid)).ok()?;
+        (thread.start == root.start).then_some(thread.workload)
+    })
+}
+
+/// The target's own histogram, where an agent has it in its configuration: also one that only observes.
+#[must_use]
+pub fn histogram(socket: &AgentSocket, subject: &Subject) -> Option<quell_scrape::Source> {
+    let agent = socket.client().ok()?;
+    let workload = managed_as(&agent, subject)?;
+    let status = agent.get::<Status>("/v1/status").ok()?;
+    let configured = status.configured.iter().find(|configured| configured.name == workload)?;
+    configured.latency.as_ref()?.source(&subject.name, &subject.selectors)
+}
+
+/// Refuses what the agent, or another Quell of this user, manages already.
 ///
 /// # Errors
-/// If it does.
-pub fn refuse_managed(agent: &Client, subject: &Subject) -> Result<()> {
-    for root in subject.roots() {
-        let Ok(thread) = agent.get::<wire::Thread>(&format!("/v1/threads/{}", root.tid)) else { continue };
-        if thread.start == root.start {
-            let workload = foreign::text(&thread.workload);
-            bail!("{} is managed already, as workload '{workload}': see `quell why {workload}`", subject.name);
-        }
+/// If one does.
+pub fn refuse_managed(agent: Option<&Client>, subject: &Subject) -> Result<()> {
+    if let Some(workload) = agent.and_then(|agent| managed_as(agent, subject)) {
+        let workload = foreign::text(&workload);
+        bail!("{} is already managed, as workload '{workload}': see `quell why {workload}`", subject.name);
     }
-    Ok(())
+    // This process has no journal yet.
+    let mut others = Others::beside(Path::new(""));
+    let processes = subject.found.iter().flat_map(|found| found.processes.iter());
+    let owner = others.as_mut().and_then(|others| processes.copied().find_map(|process| others.owner(process)));
+    let Some(owner) = owner else { return Ok(()) };
+    let client = owner.socket.as_ref().filter(|socket| socket.exists()).and_then(|socket| Client::new(socket).ok());
+    let whose = client.and_then(|client| managed_as(&client, subject));
+    let whose = whose.map_or_else(String::new, |workload| format!(", as workload '{}'", foreign::text(&workload)));
+    bail!("{} is already managed{whose}: {}", subject.name, owner.by)
 }
 
 /// Protects until an end.
 ///
 /// # Errors
 /// If the agent refuses.
-pub fn run(agent: &Client, course: &Course<'_>, set: &[String], follows: bool, stop: &AtomicBool) -> Result<ExitCode> {
+pub fn run(
+    agent: &Client,
+    course: &Course<'_>,
+    set: &[String],
+    follows: Option<Steps>,
+    stop: &AtomicBool,
+) -> Result<ExitCode> {
     let handles = course.subject.handles()?;
-    let leasing = RefCell::new(Some(agent.protect(wish(course, set)?)?));
-    if let (Some(leasing), false) = (&*leasing.borrow(), course.arguments.asked.say().quiet) {
+    let leasing = RefCell::new(Some(agent.protect(wish(
+        course.subject,
+        course.workload,
+        course.policy,
+        parameters::map(set)?,
+    ))?));
+    if let (Some(leasing), false) = (&*leasing.borrow(), course.arguments.wanted.asked.say().quiet) {
         leasing.answer.warnings.iter().for_each(|warning| eprintln!("quell: {}: {warning}", course.workload.name));
     }
-    let mut following = if follows { Some(Following::of(course)?) } else { None };
+    let (workload, cpus) = (course.workload, course.cpus);
+    let following = |steps| Following::of(workload.selectors.clone(), workload.cpus, cpus, steps);
+    let mut following = follows.map(following).transpose()?;
     let mut refused = None;
     let mut goes_on = || {
         let mut leasing = leasing.borrow_mut();
@@ -75,7 +121,7 @@ pub fn run(agent: &Client, course: &Course<'_>, set: &[String], follows: bool, s
         match agent.watch(leasing, NOTICED) {
             Ok(Standing::Stands) => {}
             Ok(Standing::Lost) => {
-                eprintln!("quell: {}: the agent's worker has ended; it is asked again", course.workload.name)
+                eprintln!("quell: {}: the agent's worker has ended; sending the request again", course.workload.name)
             }
             Ok(Standing::Again) => eprintln!("quell: {}: the agent protects it again", course.workload.name),
             Err(error) => refused = Some(error),
@@ -87,7 +133,7 @@ pub fn run(agent: &Client, course: &Course<'_>, set: &[String], follows: bool, s
         }
         refused.is_none() && !stop.load(Ordering::Acquire)
     };
-    let end = course.run(&handles, "agent", &mut goes_on);
+    let end = course.run(handles, "agent", &mut goes_on);
     if let Some(leasing) = leasing.take() {
         agent.unprotect(leasing);
     }
@@ -100,20 +146,24 @@ pub fn run(agent: &Client, course: &Course<'_>, set: &[String], follows: bool, s
 }
 
 /// The request that follows the demand.
-struct Following {
+pub struct Following {
     meter: Meter,
     follow: Follow,
     looked: Instant,
 }
 
 impl Following {
-    fn of(course: &Course<'_>) -> Result<Following> {
-        let meter = Meter::of(course.workload.selectors.clone())?;
-        Ok(Following { meter, follow: Follow::from(course.workload.cpus, course.cpus), looked: Instant::now() })
+    /// The demand of what these select, from this request on, on a machine with this number of CPUs.
+    ///
+    /// # Errors
+    /// If procfs cannot be read.
+    pub fn of(selectors: Vec<Selector>, from: CpuCount, cpus: u32, steps: Steps) -> Result<Following> {
+        let meter = Meter::of(selectors)?;
+        Ok(Following { meter, follow: Follow::from(from, cpus, steps), looked: Instant::now() })
     }
 
     /// Another request, if it is time for one.
-    fn next(&mut self) -> Option<CpuCount> {
+    pub fn next(&mut self) -> Option<CpuCount> {
         if self.looked.elapsed() < LOOK {
             return None;
         }
@@ -122,19 +172,34 @@ impl Following {
     }
 }
 
-fn wish(course: &Course<'_>, set: &[String]) -> Result<Protect> {
-    let workload = course.workload;
-    Ok(Protect {
+/// What the agent is asked for.
+#[must_use]
+pub fn wish(
+    subject: &Subject,
+    workload: &Workload,
+    policy: &str,
+    parameters: serde_json::Map<String, serde_json::Value>,
+) -> Protect {
+    Protect {
+        processes: subject.roots().map(|root| Process { pid: root.tid, start: root.start }).collect(),
+        ..as_wished(workload, policy, parameters)
+    }
+}
+
+/// The same for a workload whose processes are this process's own.
+#[must_use]
+pub fn as_wished(workload: &Workload, policy: &str, parameters: serde_json::Map<String, serde_json::Value>) -> Protect {
+    Protect {
         name: workload.name.clone(),
         class: if workload.is_lc() { wire::Class::Lc } else { wire::Class::Be },
         cpus: workload.cpus.as_f64(),
         limit: None,
-        strict: course.arguments.asked.strict,
+        strict: workload.reservation == Reservation::Strict,
         selectors: workload.selectors.iter().filter_map(as_match).collect(),
-        processes: course.subject.roots().map(|root| Process { pid: root.tid, start: root.start }).collect(),
-        policy: course.policy.to_owned(),
-        parameters: parameters::map(set)?,
-    })
+        processes: Vec::new(),
+        policy: policy.to_owned(),
+        parameters,
+    }
 }
 
 fn as_match(selector: &Selector) -> Option<Match> {
@@ -142,6 +207,7 @@ fn as_match(selector: &Selector) -> Option<Match> {
         Selector::Unit(name) => Match::Unit(name.clone()),
         Selector::Cgroup(path) => Match::Cgroup(path.to_str()?.to_owned()),
         Selector::Container(id) => Match::Container(id.clone()),
+        Selector::Label(label) => Match::Label(label.clone()),
         Selector::Pod(uid) => Match::Pod(uid.clone()),
         Selector::Pid(pid) => Match::Pid(*pid),
         Selector::Command(_) => return None,

@@ -48,19 +48,28 @@ pub fn print(course: &Course<'_>, effect: Option<&Effect>, by: &str) -> Result<(
         });
     }
     let mut out = io::stdout().lock();
-    if let Some(effect) = effect {
-        write!(out, "{}", effect.text(&Screen::of_output()))?;
-    }
+    write!(out, "{}", text(course, effect, &Screen::of_output()))?;
+    Ok(out.flush()?)
+}
+
+/// What it did, and what stands now.
+pub fn text(course: &Course<'_>, effect: Option<&Effect>, screen: &Screen) -> String {
+    let (workload, subject) = (course.workload, course.subject);
+    let processes = subject.found.iter().map(|found| found.processes.len()).sum::<usize>();
     let number = quell_model::amount(processes, "process", "processes");
     let until = match course.arguments.length {
         Some(length) => format!("for {length}; Ctrl-C ends it before"),
         None => "until Ctrl-C".to_owned(),
     };
-    let kind = if workload.is_lc() { format!("protected, {} CPUs", workload.cpus) } else { "best-effort".to_owned() };
-    writeln!(
-        out,
-        "{} ({}, {number}) is {kind} under {} {until}; for good: quell protect {} --keep",
-        workload.name, subject.words, course.policy, subject.words
-    )?;
-    Ok(out.flush()?)
+    let (name, words, policy) = (&workload.name, &subject.words, course.policy);
+    let line = if course.sets_nothing() {
+        format!("{name} ({words}, {number}) is watched and not protected, as policy none sets nothing, {until}")
+    } else {
+        let kind =
+            if workload.is_lc() { format!("protected, {} CPUs", workload.cpus) } else { "best-effort".to_owned() };
+        let keep = course.arguments.keep_line();
+        format!("{name} ({words}, {number}) is {kind} under {policy} {until}; for good: {keep}")
+    };
+    let effect = effect.map_or_else(String::new, |effect| effect.text(screen));
+    format!("{effect}{}\n", screen.hang(&line, 2))
 }

@@ -1,7 +1,5 @@
 //! `quell recommend`: which policy suits this machine and, where one is named, a service.
 
-mod looks;
-mod subject;
 mod text;
 
 use std::io::{self, Write};
@@ -11,35 +9,40 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use quell_agent::api::wire::Status;
 use quell_linux::procfs::ProcFs;
 use quell_linux::{HostOptions, LinuxHost, Roots};
-use quell_model::{Capabilities, Class, CpuCount, Host, Nanos, amount};
+use quell_model::{Class, CpuCount, Host, Nanos, amount};
 use quell_policy::recommend::{Advice, Contended, Looks, MachineFacts, OwnScheduler, WorkloadFacts, recommend};
 use quell_report::screen::Screen;
 use serde::Serialize;
 
 use quell_command::{output, progress, signals, units};
 
+use super::agent_socket::AgentSocket;
+use super::facts;
+use super::protect::keep::of_groups;
+use super::protect::target::Subject;
 pub use text::text;
 
-/// Say which policy suits this machine or a service, why, and the line to paste
+/// Recommend a policy for this machine or a service, with the reasons and the command to run
 ///
 /// Watches and changes nothing. With TARGET it looks for a few seconds at how long the service's threads run without a pause, what
-/// they wait for a CPU, and how fast their load moves. What only its operator can say has an option.
+/// they wait for a CPU, and how fast their load moves. What only its operator knows has an option.
 #[derive(Args)]
 pub struct Arguments {
-    /// A unit, container, cgroup, process or program; left out: the machine alone
+    /// A unit, container, cgroup, process or program [default: this machine alone]
     target: Option<String>,
-    /// How long to look
+    /// How long to observe
     #[arg(long = "for", default_value = "3s", value_name = "TIME", value_parser = units::positive_duration, requires = "target", allow_negative_numbers = true)]
     length: Nanos,
     /// It is best-effort itself
     #[arg(long, requires = "target")]
     be: bool,
-    /// CPUs that it is to have [default: what it asks for now]
+    /// CPUs to reserve for it [default: its demand now]
     #[arg(long, value_name = "N", requires = "target")]
     cpus: Option<CpuCount>,
-    /// The batch work beside it may just get less
+    /// Batch work beside it may be given less
     #[arg(long, requires = "target")]
     batch_may_get_less: bool,
     /// Its demand is known, as tasks or as a rate of requests
@@ -48,9 +51,11 @@ pub struct Arguments {
     /// What it and its neighbours compete for
     #[arg(long, value_enum, value_name = "WHAT", requires = "target")]
     contended: Option<ContendedName>,
-    /// Also say what was found, what was not known, and what would suit but is not to be had here
+    /// Also report what was observed, what is unknown, and what would suit but does not work here
     #[arg(long)]
     why: bool,
+    #[command(flatten)]
+    agent: AgentSocket,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -78,27 +83,18 @@ struct Report {
     looks: Option<Looks>,
 }
 
-/// The facts of this machine, of which the stock host has these capabilities. As root the kernel is asked whether it takes Quell's
-/// scheduler.
-pub fn this_machine(stock: &Capabilities, cpus: u32) -> MachineFacts {
-    let own = match quell_scx::ready() {
-        Err(error) => OwnScheduler::No(error.to_string()),
-        Ok(()) => quell_daemon::refusal().map_or(OwnScheduler::Usable, OwnScheduler::No),
-    };
-    MachineFacts::new(cpus, own, |policy| quell_daemon::capabilities_for(stock, policy))
-}
-
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let roots = Roots::default();
     let mut proc = ProcFs::open(&roots.proc)?;
-    let subject = arguments.target.as_deref().map(|target| subject::find(&mut proc, target)).transpose()?;
+    let subject = arguments.target.clone().map(|target| Subject::find("recommend", &[target])).transpose()?;
     let stock = LinuxHost::new(roots.clone(), HostOptions::default())?.capabilities();
-    let machine = this_machine(&stock, quell_linux::doctor::examine(&roots)?.online.len() as u32);
+    let cpus = quell_linux::doctor::examine(&roots)?.online.len() as u32;
+    let machine = facts::this_machine(&stock, cpus, !manages(&arguments.agent));
     let (mut workload, mut looks) = (None, None);
     if let Some(subject) = subject {
         let class = if arguments.be { Class::BestEffort } else { Class::LatencyCritical };
-        let mut facts = WorkloadFacts {
+        let mut known = WorkloadFacts {
             cpus: arguments.cpus,
             demand_known: arguments.known_demand.then_some(true),
             batch_may_get_less: arguments.batch_may_get_less.then_some(true),
@@ -107,22 +103,25 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 ContendedName::Cache => Contended::Cache,
                 ContendedName::Bandwidth => Contended::Bandwidth,
             }),
-            ..WorkloadFacts::unknown(subject.target(), subject::selector(&subject), class)
+            ..WorkloadFacts::unknown(subject.words.clone(), of_groups(&subject.selectors), class)
         };
         let stop = Arc::new(AtomicBool::new(false));
         signals::set_on_interrupt(&stop)?;
-        let bar = progress::of_time(arguments.length, "looking");
-        let found = looks::look(&mut proc, &subject, arguments.length, &stop, &|over| bar.set_position(over));
+        let bar = progress::of_time(arguments.length, "observing");
+        let found =
+            facts::look(&mut proc, &subject.found.iter().collect::<Vec<_>>(), arguments.length, &stop, &|over| {
+                bar.set_position(over)
+            });
         bar.finish_and_clear();
         looks = found?;
         match &looks {
-            Some(looks) => looks.write_into(&mut facts),
-            None => bail!("{} ended before anything was found out: name what runs", subject.name),
+            Some(looks) => looks.write_into(&mut known),
+            None => bail!("{} ended before it could be observed: name a running service", subject.name),
         }
-        if let Some(Contended::Cache | Contended::Bandwidth) = facts.contended {
-            facts.disturbed = Some(true);
+        if let Some(Contended::Cache | Contended::Bandwidth) = known.contended {
+            known.disturbed = Some(true);
         }
-        workload = Some(facts);
+        workload = Some(known);
     }
     let report =
         Report { units: "times in ns", advice: recommend(&machine, workload.as_ref()), machine, workload, looks };
@@ -132,6 +131,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         writeln!(io::stdout(), "{}", said(&report, arguments.why, &Screen::here()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does an agent manage here?
+fn manages(socket: &AgentSocket) -> bool {
+    let status = socket.client().ok().and_then(|agent| agent.get::<Status>("/v1/status").ok());
+    status.is_some_and(|status| status.agent.mode == "run" && status.agent.off.is_none())
 }
 
 /// The recommendation, and with `why` what it rests on.

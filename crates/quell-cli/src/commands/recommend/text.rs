@@ -10,7 +10,7 @@ pub fn text(advice: &Advice, screen: &Screen) -> String {
     lines.push(screen.hang(&format!("why      {}", advice.why), 9));
     if let Some(paste) = &advice.paste {
         // Never broken: it is to be pasted.
-        lines.push(format!("paste    {paste}"));
+        lines.push(format!("run      {paste}"));
     }
     for lack in &advice.not_here {
         lines.push(screen.hang(&format!("not here {lack}"), 9));
@@ -19,7 +19,7 @@ pub fn text(advice: &Advice, screen: &Screen) -> String {
         lines.push(screen.hang(&format!("unknown  {}", advice.unknown.join("; ")), 9));
     }
     if let Some(configuration) = &advice.configuration {
-        lines.push("with this file, its names and numbers put right:".into());
+        lines.push("with this file, adapted to your names and numbers:".into());
         lines.extend(configuration.lines().map(|line| format!("    {line}").trim_end().to_owned()));
     }
     lines.join("\n")
@@ -29,14 +29,13 @@ pub fn text(advice: &Advice, screen: &Screen) -> String {
 pub fn found(looks: &Looks) -> String {
     let asked = looks.ran + looks.waited;
     let share = if asked.0 == 0 { 0.0 } else { looks.waited.0 as f64 / asked.0 as f64 };
-    let swing = looks.swing.map_or("too few looks".into(), |swing| format!("{swing:.2} CPUs between looks"));
-    let mean = looks.mean_run.map_or(String::new(), |mean| format!(" ({mean} on average)"));
+    let swing = looks.swing.map_or("too few samples".into(), |swing| format!("{swing:.2} CPUs between samples"));
+    let run = looks.run().map_or("not known".into(), |run| run.to_string());
     format!(
-        "found    in {}: asked for {:.2} CPUs, waited for {} of that; longest run {}{mean}; load moves by {swing}",
+        "found    in {}: asked for {:.2} CPUs, waited for {} of that; longest run {run}; load moves by {swing}",
         looks.watched,
         looks.asked,
         human::percent(share),
-        looks.longest_run
     )
 }
 
@@ -56,6 +55,8 @@ mod tests {
             own_scheduler: OwnScheduler::No(
                 "this kernel has no sched_ext; boot one with CONFIG_SCHED_CLASS_EXT=y".into(),
             ),
+            alone: false,
+            has_rights: true,
             cannot: BTreeMap::new(),
             counters: false,
             resctrl: false,
@@ -77,6 +78,8 @@ mod tests {
             asked: 0.5,
             swing: Some(1.2),
         };
+        let spins = Looks { mean_run: Some(Nanos::from_millis(2870)), ..looks };
+        assert!(found(&spins).contains("longest run 2.87 s;"), "no average above the longest: {}", found(&spins));
         for columns in [80, 200] {
             let screen = Screen::columns(columns);
             let of = |facts: &WorkloadFacts| text(&recommend(&machine, Some(facts)), &screen);

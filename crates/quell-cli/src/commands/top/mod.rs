@@ -2,11 +2,12 @@
 
 mod course;
 mod headline;
-mod model;
+pub mod model;
 mod panel;
-mod render;
+pub mod render;
 mod workloads;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -20,13 +21,13 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::agent_socket::AgentSocket;
 use model::{Model, Then};
-use quell_command::output;
+use quell_command::output::{self, WrongCommandLine};
 use quell_command::units;
 
 /// Watch what the running agent does: workloads, CPUs, decisions.
 ///
 /// Keys: q quits, ↑ and ↓ choose a workload, Enter shows only its decisions, / shows only names that contain a
-/// text, s changes the order, p stops and goes on, ? shows this help.
+/// text, s changes the order, p pauses and resumes, ? shows this help.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -66,7 +67,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         return print(&client, first, interval, arguments.count);
     }
-    let mut terminal = ratatui::try_init().context("quell top needs a terminal; use --json in a pipe")?;
+    if !std::io::stdout().is_terminal() {
+        let why = "the output is not a terminal: use `quell status`, or `quell top --json`";
+        return Err(WrongCommandLine(why.to_owned()).into());
+    }
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let result = watch(&mut terminal, &client, first, interval, arguments.count);
     ratatui::restore();
     result

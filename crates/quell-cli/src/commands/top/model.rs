@@ -38,7 +38,7 @@ pub const HISTORY: usize = 120;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// CPUs that it got.
-    pub cpus_got: VecDeque<f64>,
+    pub cpus_used: VecDeque<f64>,
     /// Its latency as a multiple of the latency to keep.
     pub slo_ratio: VecDeque<f64>,
     /// Its latency since the first one, ns.
@@ -126,7 +126,7 @@ impl Model {
     fn begin(&mut self) {
         for decision in self.status.decisions.iter().rev() {
             let Some(name) = &decision.workload else { continue };
-            let (history, seen) = (self.histories.entry(name.clone()).or_default(), decision.seen);
+            let (history, seen) = (self.histories.entry(name.clone()).or_default(), decision.observed);
             if let Some(latency) = seen.latency_ns {
                 history.latency.push(decision.at_ns, latency as f64, larger);
             }
@@ -148,7 +148,7 @@ impl Model {
         self.histories.retain(|name, _| workloads.iter().any(|workload| workload.name == *name));
         for workload in workloads {
             let history = self.histories.entry(workload.name.clone()).or_default();
-            push(&mut history.cpus_got, workload.cpus_got.map(|got| got.value));
+            push(&mut history.cpus_used, workload.cpus_used.map(|got| got.value));
             push(&mut history.slo_ratio, workload.slo_ratio);
             if let Some(latency) = workload.measured.get(Signal::Latency) {
                 history.latency.push(self.status.now_ns, latency.value, larger);
@@ -157,7 +157,7 @@ impl Model {
                 history.waiting.push(self.status.now_ns, waiting.value, larger);
             }
         }
-        let got = workloads.iter().filter_map(|workload| Some((workload.name.clone(), workload.cpus_got?.value)));
+        let got = workloads.iter().filter_map(|workload| Some((workload.name.clone(), workload.cpus_used?.value)));
         self.holders.push(self.status.now_ns, got.collect(), |_, later| later.clone());
     }
 
@@ -189,7 +189,7 @@ impl Model {
         let mut workloads: Vec<&Workload> = self.status.workloads.iter().collect();
         let filter = self.typing.as_ref().unwrap_or(&self.filter);
         workloads.retain(|workload| workload.name.contains(filter.as_str()));
-        let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
+        let got = |workload: &Workload| workload.cpus_used.map_or(0.0, |got| got.value);
         let strain = |workload: &Workload| workload.slo_ratio.unwrap_or(-1.0);
         workloads.sort_by(|a, b| {
             let by_class = (a.class != Class::Lc).cmp(&(b.class != Class::Lc)).then_with(|| a.name.cmp(&b.name));

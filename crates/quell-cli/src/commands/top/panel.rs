@@ -13,7 +13,7 @@ use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
 use super::course::Course;
 use super::model::{History, Model};
 use super::render::{FAINT, HEAD};
-use crate::commands::cells;
+use crate::commands::{cells, waits as waited};
 
 /// Lines below which a panel says nothing.
 pub const LEAST: u16 = 6;
@@ -123,9 +123,9 @@ fn ago(seconds: f64) -> String {
 /// The CPUs that each workload got over time, one above the other; the rest is other programs' or idle.
 fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let cpus = model.status.cpus.len() as f64;
-    let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
+    let got = |workload: &Workload| workload.cpus_used.map_or(0.0, |got| got.value);
     let mut shown: Vec<&Workload> =
-        model.status.workloads.iter().filter(|workload| workload.cpus_got.is_some()).collect();
+        model.status.workloads.iter().filter(|workload| workload.cpus_used.is_some()).collect();
     shown.sort_by(|a, b| got(b).total_cmp(&got(a)).then_with(|| a.name.cmp(&b.name)));
     shown.truncate(SHOWN);
     // Latency-critical ones at the bottom.
@@ -161,10 +161,10 @@ fn holders(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     frame.render_widget(Line::from(names), legend);
 }
 
-/// What waits, and which workloads have the CPUs meanwhile, the one that waits most first; the status does not say what took.
+/// What waits, and for what, the one that waits most first; where that is not known, which workloads have the CPUs meanwhile.
 pub fn waits(model: &Model) -> Vec<Line<'static>> {
     let waiting = |workload: &Workload| workload.threads_waiting.map_or(0.0, |waiting| waiting.value);
-    let got = |workload: &Workload| workload.cpus_got.map_or(0.0, |got| got.value);
+    let got = |workload: &Workload| workload.cpus_used.map_or(0.0, |got| got.value);
     // What best-effort work waits for is what it is there for.
     let is_victim = |workload: &&Workload| workload.class == Class::Lc && waiting(workload) >= WAITS;
     let mut victims: Vec<&Workload> = model.workloads().into_iter().filter(is_victim).collect();
@@ -175,13 +175,15 @@ pub fn waits(model: &Model) -> Vec<Line<'static>> {
         let beside = beside.into_iter().filter(|of| got(of) >= 0.05).take(3);
         let beside: Vec<String> = beside.map(|of| format!("{} {:.2} CPUs", of.name, got(of))).collect();
         let beside = if beside.is_empty() { "unmanaged programs".to_owned() } else { beside.join(", ") };
+        let beside =
+            waited::causes(victim).map_or(format!("meanwhile run {beside}"), |causes| format!("lately {causes}"));
         let oldest = match victim.measured.get(Signal::QueueingDelay) {
             Some(_) => format!(", the oldest item {}", cells::queueing(victim)),
             None => String::new(),
         };
         Line::from(vec![
             Span::styled(format!("  {}", victim.name), HEAD),
-            Span::raw(format!(": {} threads wait{oldest}; meanwhile run {beside}", cells::waiting(victim))),
+            Span::raw(format!(": {} threads wait{oldest}; {beside}", cells::waiting(victim))),
         ])
     };
     victims.iter().map(line).collect()
@@ -190,7 +192,7 @@ pub fn waits(model: &Model) -> Vec<Line<'static>> {
 /// The head of that list.
 pub fn waits_title() -> Line<'static> {
     Line::from(vec![
-        Span::styled("What waits, and beside what", HEAD),
-        Span::styled("  what took the time: quell gap NAME", FAINT),
+        Span::styled("What waits, and for what", HEAD),
+        Span::styled("  since the agent found it: quell why NAME", FAINT),
     ])
 }

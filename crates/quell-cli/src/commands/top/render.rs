@@ -100,7 +100,7 @@ fn title_line(model: &Model) -> Line<'static> {
     let policies = status.layers.iter().map(|layer| layer.policy.as_str()).collect::<Vec<_>>().join(" + ");
     let cpus = model.agent_cpus.map_or(String::new(), |cpus| format!("{} CPU, ", human::percent(cpus)));
     Line::from(vec![
-        Span::styled(if model.paused { "stopped, p goes on  " } else { "" }, BAD),
+        Span::styled(if model.paused { "paused, p resumes  " } else { "" }, BAD),
         Span::styled(format!("quell top  {policies}"), HEAD),
         Span::raw(format!(
             "  {} on {}, {} CPUs  agent {cpus}{}  turn {}",
@@ -118,7 +118,10 @@ fn notice_line(model: &Model) -> Option<Line<'static>> {
     let agent = &model.status.agent;
     let lost = model.status.decisions_lost;
     if lost > 0 {
-        return Some(Line::styled(format!("{lost} decisions came faster than they could be read"), FAINT));
+        return Some(Line::styled(
+            format!("{lost} decisions were lost: they came faster than they could be read"),
+            FAINT,
+        ));
     }
     agent.limits.first().map(|limit| {
         let more = agent.limits.len() - 1;
@@ -143,13 +146,13 @@ fn cpu_lines(model: &Model, area: Rect) -> Vec<Line<'static>> {
         .chunks(columns)
         .map(|row| {
             Line::from_iter(row.iter().map(|cpu| {
-                let (text, style) = match (&cpu.runs, cpu.state) {
+                let (text, style) = match (&cpu.workload, cpu.state) {
                     (_, CpuState::Offline) => ("offline", FAINT),
                     (_, CpuState::Isolated) => ("isolated", FAINT),
                     (_, CpuState::Banned) => ("parked", FAINT),
                     (Some(name), CpuState::Idle) => (name.as_str(), FAINT),
                     (Some(name), _) => (name.as_str(), Style::new()),
-                    (None, CpuState::Away) => ("real-time", FAINT),
+                    (None, CpuState::RealTime) => ("real-time", FAINT),
                     (None, CpuState::Idle) => ("idle", FAINT),
                     (None, _) => (cells::NOTHING, FAINT),
                 };
@@ -201,7 +204,7 @@ fn key_line(model: &Model, place: Option<String>) -> Line<'static> {
     if let Some(typed) = &model.typing {
         return Line::styled(format!("/{typed}▏  names that contain it   Enter keeps   Esc shows all"), HEAD);
     }
-    let keys = "q quit  ↑↓ choose  Enter decisions  / filter  s order  p stop  ? help";
+    let keys = "q quit  ↑↓ choose  Enter decisions  / filter  s order  p pause  ? help";
     let place = place.map_or(String::new(), |place| format!("  {place}"));
     let filter = if model.filter.is_empty() { String::new() } else { format!("  /{}", model.filter) };
     // Changing parts come first: a narrow screen cuts the keys.
@@ -216,11 +219,11 @@ fn key_line(model: &Model, place: Option<String>) -> Line<'static> {
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let text = "granted    CPUs granted to the workload, or that its threads are kept on\n\
-                got/asked  CPUs that it got over the last second, of those it requested\n\
+                used/req   CPUs that it used over the last second, of those it requested\n\
                 waiting    threads runnable without running, on average\n\
                 queueing   age of its oldest waiting item\n\
                 latency    at its SLO's quantile, and the bound; red: above it\n\
-                ~ estimated, ? too old to act on, – not measured\n\n\
+                ~ estimated, ? stale, – not measured\n\n\
                 q quit   ↑ ↓ choose a workload   Enter only its decisions   Esc back\n\
                 s order by class, CPU or SLO     / names that contain a text\n\
                 p stop and go on                 ? close this";
@@ -235,4 +238,4 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
 
 #[cfg(test)]
 #[path = "tests.rs"]
-mod tests;
+pub mod tests;

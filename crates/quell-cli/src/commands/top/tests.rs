@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-fn screen(model: &Model, width: u16, height: u16) -> String {
+pub fn screen(model: &Model, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| render(frame, model)).unwrap();
     terminal.backend().to_string()
@@ -98,19 +98,20 @@ fn a_workload_that_waits_is_listed_and_a_history_follows_the_looks() {
         state: State::Waiting,
         since_ns: 0,
         threads: None,
-        looks_for: vec!["systemd unit web.service".into()],
+        selectors: vec!["systemd unit web.service".into()],
         why: None,
         leased_by: None,
-        left: Vec::new(),
+        latency: None,
+        departed: Vec::new(),
         overridden: None,
         remarks: vec![],
     }];
     let mut model = Model::new(next.clone());
     model.take(Ok(next));
     let web = model.workloads().into_iter().find(|workload| workload.name == "web").expect("it is listed");
-    assert_eq!((web.cpus_got, web.cpus_requested), (None, 1.0));
+    assert_eq!((web.cpus_used, web.cpus_requested), (None, 1.0));
     assert_eq!(model.name(web), "web (waiting)");
-    assert_eq!(model.histories["db"].cpus_got, [0.5, 0.5]);
+    assert_eq!(model.histories["db"].cpus_used, [0.5, 0.5]);
     assert_eq!(model.histories["db"].slo_ratio, [1.5, 1.5]);
     assert_eq!(model.histories["web"], model::History::default());
 }
@@ -164,7 +165,7 @@ fn a_wide_terminal_shows_history_slo_and_demotions() {
     next.workloads[1].demotions = 3;
     next.workloads[1].budgets_exhausted = 7;
     let mut model = Model::new(next.clone());
-    next.workloads[1].cpus_got = measured(2.0);
+    next.workloads[1].cpus_used = measured(2.0);
     model.take(Ok(next));
     let text = screen(&model, 200, 50);
     assert!(
@@ -188,17 +189,17 @@ fn what_another_program_changed_is_said_above_the_table() {
         ..crate::commands::sample::configured("db")
     }];
     let text = screen(&Model::new(status), 120, 24);
-    assert!(text.contains("! db: another program changed what Quell set: 5 threads"), "{text}");
+    assert!(text.contains("! db: another process changed what Quell set: 5 threads"), "{text}");
 }
 
 /// A status a second for two minutes; batch takes more and more from db, until its SLO is missed.
-fn two_minutes() -> Model {
+pub fn two_minutes() -> Model {
     let at = |second: u32| {
         let mut next = status(4);
         next.now_ns = u64::from(second) * 1_000_000_000 + 10_000_000_000;
         let part = f64::from(second) / 120.0;
-        next.workloads[0].cpus_got = measured(0.5 + 2.0 * part);
-        next.workloads[1].cpus_got = measured(1.5 - part);
+        next.workloads[0].cpus_used = measured(0.5 + 2.0 * part);
+        next.workloads[1].cpus_used = measured(1.5 - part);
         next.workloads[1].threads_waiting = measured(part);
         next.workloads[1].measured =
             Measurements::default().with(quell_model::Signal::Latency, measured(2e5 + 1.3e6 * part * part));
@@ -210,9 +211,9 @@ fn two_minutes() -> Model {
 }
 
 #[test]
-fn a_course_of_two_minutes_fills_terminals_of_three_sizes() {
+fn a_course_of_two_minutes_fills_terminals_of_four_sizes() {
     let model = two_minutes();
-    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+    for (width, height) in [(80, 24), (120, 40), (160, 50), (200, 60)] {
         let text = screen(&model, width, height);
         insta::assert_snapshot!(format!("course_{width}x{height}"), text);
         let first = text.lines().next().unwrap();
@@ -237,7 +238,8 @@ fn holders_of_cpus_change_from_left_to_right() {
 #[test]
 fn courses_begin_with_what_the_agent_saw_at_its_decisions() {
     let mut next = status(4);
-    next.decisions[1].seen = Seen { latency_ns: Some(700_000), threads_waiting: Some(0.5), ..Seen::default() };
+    next.decisions[1].observed =
+        Observed { latency_ns: Some(700_000), threads_waiting: Some(0.5), ..Observed::default() };
     let model = Model::new(next);
     let db = &model.histories["db"];
     assert_eq!(db.latency.points(), [(8_500_000_000, 7e5), (10_000_000_000, 1.5e6)]);
@@ -247,7 +249,7 @@ fn courses_begin_with_what_the_agent_saw_at_its_decisions() {
 #[test]
 fn nothing_wrong_is_the_first_line_too() {
     let mut next = status(4);
-    next.workloads[1].slo_kept = Some(true);
+    next.workloads[1].slo_met = Some(true);
     let text = screen(&Model::new(next), 80, 24);
-    assert!(text.starts_with("\"the only workload with an SLO keeps it"), "{text}");
+    assert!(text.starts_with("\"the only workload with an SLO meets it"), "{text}");
 }

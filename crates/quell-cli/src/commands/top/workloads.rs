@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::model::Model;
 use super::render::{BAD, CHOSEN, FAINT, GOOD, HEAD};
-use crate::commands::cells;
+use crate::commands::{cells, waits};
 
 /// A column right of the name.
 struct Column {
@@ -30,13 +30,14 @@ const BAR: usize = 10;
 /// A name has at least so much room before columns are left out for it, and no column is left out for more.
 const NAME: (usize, usize) = (13, 32);
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column { head: "", width: 2, rank: 9, cell: class },
     Column { head: "policy", width: 8, rank: 3, cell: |_, it| (it.policies.join("+"), Style::new()) },
     Column { head: "granted", width: 8, rank: 4, cell: |_, it| (cells::granted(it), Style::new()) },
-    Column { head: "got/asked", width: 10, rank: 8, cell: |_, it| (cells::got(it), Style::new()) },
-    Column { head: "CPUs got, over time", width: 19, rank: 1, cell: history },
+    Column { head: "used/req", width: 10, rank: 8, cell: |_, it| (cells::got(it), Style::new()) },
+    Column { head: "CPUs, over time", width: 19, rank: 1, cell: history },
     Column { head: "waiting", width: 7, rank: 5, cell: |_, it| (cells::waiting(it), Style::new()) },
+    Column { head: "waits for", width: 16, rank: 1, cell: |_, it| (waits::largest(it), Style::new()) },
     Column { head: "queueing", width: 8, rank: 6, cell: |_, it| (cells::queueing(it), Style::new()) },
     Column { head: "latency/SLO", width: 17, rank: 7, cell: |_, it| (cells::latency(it), kept(it)) },
     Column { head: "of SLO", width: BAR + 6, rank: 2, cell: slo_bar },
@@ -90,7 +91,7 @@ fn class(_: &Model, workload: &Workload) -> (String, Style) {
 }
 
 fn kept(workload: &Workload) -> Style {
-    match workload.slo_kept {
+    match workload.slo_met {
         Some(true) => GOOD,
         Some(false) => BAD,
         None => Style::new(),
@@ -100,7 +101,7 @@ fn kept(workload: &Workload) -> Style {
 /// The CPUs that it got at the last looks, as bars between none and the most of them.
 fn history(model: &Model, workload: &Workload) -> (String, Style) {
     let Some(history) = model.histories.get(&workload.name) else { return (String::new(), FAINT) };
-    let most = history.cpus_got.iter().copied().fold(workload.cpus_requested, f64::max);
+    let most = history.cpus_used.iter().copied().fold(workload.cpus_requested, f64::max);
     let levels = [
         bar::NINE_LEVELS.empty,
         bar::NINE_LEVELS.one_eighth,
@@ -113,7 +114,7 @@ fn history(model: &Model, workload: &Workload) -> (String, Style) {
         bar::NINE_LEVELS.full,
     ];
     let level = |got: &f64| if most > 0.0 { (got / most * 8.0).round() as usize } else { 0 };
-    let last = history.cpus_got.iter().skip(history.cpus_got.len().saturating_sub(LOOKS));
+    let last = history.cpus_used.iter().skip(history.cpus_used.len().saturating_sub(LOOKS));
     (last.map(|got| levels[level(got).min(8)]).collect(), Style::new())
 }
 
@@ -150,10 +151,10 @@ mod tests {
         assert_eq!(heads(10, 200).len(), COLUMNS.len());
         assert_eq!(
             heads(10, 80),
-            ["", "policy", "granted", "got/asked", "waiting", "queueing", "latency/SLO"],
+            ["", "policy", "granted", "used/req", "waiting", "queueing", "latency/SLO"],
             "the small terminal"
         );
-        assert_eq!(heads(30, 80), ["", "got/asked", "waiting", "queueing", "latency/SLO"], "long names are kept");
+        assert_eq!(heads(30, 80), ["", "used/req", "waiting", "queueing", "latency/SLO"], "long names are kept");
         assert!(heads(500, 20).is_empty());
     }
 }

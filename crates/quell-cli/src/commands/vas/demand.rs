@@ -19,7 +19,7 @@ struct Demand {
 /// Points of a CPU, 0 to 100.
 pub fn margin(text: &str) -> Result<Margin, String> {
     let points = text.trim().trim_end_matches('%').trim_end().parse().ok();
-    points.and_then(Margin::points).ok_or_else(|| "expected points of a CPU, 0 to 100, such as 5".into())
+    points.and_then(Margin::points).ok_or_else(|| "expected percentage points of a CPU, 0 to 100, such as 5".into())
 }
 
 /// The tasks of a file or, without one, these.

@@ -20,9 +20,9 @@ use quell_command::{output, outputs, units};
 /// The exit status where no interface keeps the bound.
 const IMPOSSIBLE: u8 = 2;
 
-/// Say which budget and period leave a service's latency as on a whole CPU
+/// Compute the budget and period that keep a service's latency as on a whole CPU
 ///
-/// A service that does what its tasks say, on one CPU and before all others there, never exhausts the budget: its jobs are
+/// A service that behaves as its tasks declare, on one CPU with precedence there, never exhausts the budget: its jobs are
 /// scheduled exactly as if the CPU were its own, and others have the rest (Li et al., RTNS 2021). Times have units; an
 /// offset of 0 needs none. Exit status 2 if no budget and period keep a bound.
 #[derive(Args)]
@@ -38,19 +38,19 @@ pub struct Arguments {
     /// lognormal:MEAN:SIGMA
     #[arg(long, group = "demand", value_name = "RATE,SERVICE", requires_all = ["bound", "period"])]
     poisson: Option<Poisson>,
-    /// Jobs come a period or more apart, not exactly a period; offsets mean nothing
+    /// Jobs arrive a period or more apart, not exactly a period; offsets are ignored
     #[arg(long, conflicts_with = "poisson")]
     sporadic: bool,
-    /// Points of a CPU that are added for what the tasks do not say: 5 makes 81 % of 76 %
+    /// Percentage points of a CPU added for what the tasks do not cover: 5 turns 76 % into 81 %
     #[arg(long, default_value = "5", value_name = "POINTS", value_parser = demand::margin, allow_negative_numbers = true)]
     margin: Margin,
     /// The server's period [default: the one with the smallest share]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, conflicts_with_all = ["blackout", "enforced"])]
     period: Option<Nanos>,
-    /// All others wait at most this long at once while the tasks do what they say
+    /// Longest uninterrupted wait of others while the tasks behave as declared
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, conflicts_with = "poisson")]
     blackout: Option<Nanos>,
-    /// All others wait at most this long at once whatever the tasks do; the margin counts
+    /// Longest uninterrupted wait of others whatever the tasks do; includes the margin
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, conflicts_with = "poisson")]
     enforced: Option<Nanos>,
     /// With --poisson: the latency that counts, 0.99 for the 99th percentile

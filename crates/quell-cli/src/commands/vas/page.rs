@@ -29,7 +29,7 @@ fn chart(answer: &Answer, curve: &Curve) -> Chart {
     let points = thinned(&curve.flats).flat_map(|flat| [share(flat, flat.from.0), share(flat, flat.to.0)]);
     let first = curve.flats.first().map(|flat| (flat.budget.0 as f64, 1.0));
     let points = first.into_iter().chain(points).collect();
-    chart.series.push(Series { name: "just enough".into(), form: Form::Line, colour: 0, points });
+    chart.series.push(Series { name: "minimum".into(), form: Form::Line, colour: 0, points });
     let named = [("recommended", answer.recommended, 1), ("chosen", answer.interface, 2)];
     for (name, interface, colour) in named {
         let points = vec![(interface.period.0 as f64, interface.share())];

@@ -18,7 +18,7 @@ pub fn of(answer: &Answer, screen: &Screen) -> String {
         let share = format!("{:.2} %", interface.share() * 100.0);
         [name.to_owned(), interface.budget.exact(), interface.period.exact(), share, conforming.clone(), enforced]
     };
-    let mut rows = vec![row("just enough", answer.interface)];
+    let mut rows = vec![row("minimum", answer.interface)];
     rows.extend(answer.shorter.map(|shorter| row("with a shorter period", shorter)));
     rows.push(row("recommended", answer.recommended));
     let mut lines = vec![screen.wrap(&what(answer)), table(HEAD, rows).least(["others wait"]).fit(screen)];
@@ -47,7 +47,7 @@ fn remarks(answer: &Answer) -> Vec<String> {
     let mut remarks = Vec::new();
     match &answer.stream {
         None => remarks.push(
-            "others wait: at most this long at once while the tasks do what they say; enforced: whatever they do"
+            "others wait: at most this long at once while the tasks behave as declared; enforced: whatever they do"
                 .into(),
         ),
         Some(stream) => {
@@ -61,10 +61,15 @@ fn remarks(answer: &Answer) -> Vec<String> {
         }
     }
     if answer.recommended.is_whole() {
-        remarks.push("! recommended is a whole CPU: nothing is left to others; give a smaller --margin".into());
+        remarks.push(
+            "! the recommendation is a whole CPU, which leaves nothing to others; give a smaller --margin".into(),
+        );
     }
     if answer.tasks.as_ref().is_some_and(|tasks| !tasks.is_exact) {
-        remarks.push("! too many releases to check each period: a sample was checked, and another period may need a smaller share".into());
+        remarks.push(
+            "! too many releases to check every period: a sample was checked; another period may need a smaller share"
+                .into(),
+        );
     }
     remarks
 }

@@ -119,7 +119,7 @@ impl Bandwidth {
             (Some(lack), _) => lack.support(),
             (None, true) => Support::Yes,
             (None, false) => Support::Partly(
-                "as this make of CPU counts cache misses: on AMD's those of the second level, on Arm's of the first"
+                "as this CPU vendor counts cache misses: on AMD's those of the second level, on Arm's of the first"
                     .into(),
             ),
         };

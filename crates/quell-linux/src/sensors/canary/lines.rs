@@ -1,10 +1,41 @@
 //! This machine's memory: a chase through lines that were flushed from all caches after the last one.
 
-use std::arch::x86_64::{_mm_clflush, _mm_mfence};
 use std::hint::black_box;
 
 use super::{Memory, median};
 use crate::clock;
+
+/// The instructions that take lines out of all caches, and wait for it. They change no value.
+#[cfg(target_arch = "x86_64")]
+mod caches {
+    use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+
+    pub fn flush(word: &usize) {
+        // SAFETY: the line is mapped, and x86-64 has SSE2, to which the instruction belongs.
+        unsafe { _mm_clflush((&raw const *word).cast()) };
+    }
+
+    pub fn wait() {
+        // SAFETY: as above.
+        unsafe { _mm_mfence() };
+    }
+}
+
+/// The same; Linux allows user space to clean lines (SCTLR_EL1.UCI), and traps and executes it where a CPU has a fault in it.
+#[cfg(target_arch = "aarch64")]
+mod caches {
+    use std::arch::asm;
+
+    pub fn flush(word: &usize) {
+        // SAFETY: the line is mapped; cleaned and invalidated it has the same value.
+        unsafe { asm!("dc civac, {}", in(reg) &raw const *word, options(nostack, preserves_flags)) };
+    }
+
+    pub fn wait() {
+        // SAFETY: a barrier.
+        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    }
+}
 
 /// Chases of a look; the middle one counts, so that an interrupt in one does no harm.
 const CHASES: usize = 8;
@@ -40,12 +71,9 @@ impl Lines {
     /// Out of all caches.
     fn flush(&self) {
         for line in 0..LINES {
-            let word = &raw const self.words[line * STRIDE];
-            // SAFETY: the line is mapped, and x86-64 has SSE2, to which the instruction belongs. It changes no value.
-            unsafe { _mm_clflush(word.cast()) };
+            caches::flush(&self.words[line * STRIDE]);
         }
-        // SAFETY: as above.
-        unsafe { _mm_mfence() };
+        caches::wait();
     }
 
     fn chase_ns(&mut self) -> f64 {

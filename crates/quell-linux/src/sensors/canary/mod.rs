@@ -1,7 +1,7 @@
 //! Memory's slowdown by a canary: the time of a few accesses against their time while memory was quiet. For machines
 //! without counters, as virtual machines mostly are; it takes no privilege.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod lines;
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ const RECENT: usize = 5;
 const BLOCK: usize = 16;
 
 /// Is it known how to make accesses that no cache answers?
-const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
+const IS_KNOWN: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// The memory that is timed.
 trait Memory: Debug + Send {
@@ -69,13 +69,13 @@ impl Canary {
     fn report(&self, found: &mut Capabilities) {
         let support = match self.memory.is_some() || self.is_this_machine && IS_KNOWN {
             true => Support::Partly(
-                "felt by timing a few accesses each millisecond, against the least time so far: it says neither how many \
-                 bytes are moved nor by whom"
+                "estimated by timing a few accesses each millisecond, against the least time so far: it shows neither how many \
+                 bytes are moved nor by which workload"
                     .into(),
             ),
             false => Support::No {
-                why: "it is felt by accesses that no cache answers, which this kind of CPU has no known way to make".into(),
-                fix: "use an x86-64 machine, or `thresh_bw` where the bandwidth is counted".into(),
+                why: "it needs uncached accesses, for which no method is known on this CPU architecture".into(),
+                fix: "use an x86-64 or ARM64 machine, or `thresh_bw` where the bandwidth is counted".into(),
             },
         };
         found.signals.insert(Signal::MemorySlowdown, support);
@@ -136,9 +136,9 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 fn memory_of_this_machine() -> Option<Box<dyn Memory>> {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     return Some(Box::new(lines::Lines::new()));
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     None
 }
 

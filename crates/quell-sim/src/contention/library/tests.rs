@@ -64,7 +64,7 @@ fn batch_programs_are_as_intensive_as_the_dissertation_says() {
 }
 
 /// Only streams are near the bandwidth of a socket with one thread, and all retire a usual number of instructions.
-/// The table is that of `docs/lab/workloads.md`.
+/// `docs/lab/workloads.md` lists the profiles by the bandwidth of one thread.
 #[test]
 fn single_threads_are_of_the_usual_order() {
     println!(

@@ -9,7 +9,8 @@ use crate::kernel::Kernel;
 use crate::sim::Tenant;
 use crate::{Sim, TaskId};
 
-const SIGNALS: [Signal; 4] = [Signal::QueueingDelay, Signal::RunTime, Signal::RunDelay, Signal::ThreadCount];
+const SIGNALS: [Signal; 5] =
+    [Signal::QueueingDelay, Signal::RunTime, Signal::RunDelay, Signal::ThreadCount, Signal::CriticalRunTime];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage;
@@ -20,15 +21,20 @@ impl Sensor for Usage {
         let why = "the simulator has no sockets".into();
         let fix = "none: the queueing delay has all that waits".into();
         found.signals.insert(Signal::UnreadDelay, Support::No { why, fix });
+        for signal in [Signal::WaitedForOthers, Signal::AttributionCost] {
+            let why = "a running agent finds it out by tracing a kernel".into();
+            let fix = "none: the run delay has all that waits".into();
+            found.signals.insert(signal, Support::No { why, fix });
+        }
     }
 
     fn observe(&mut self, wanted: SignalSet, members: &Members, sim: &mut Sim, view: &mut View) {
         let (now, kernel, columns) = (view.now, &sim.kernel, &mut view.workloads);
-        let [delays, runs, waits, counts] = SIGNALS.map(|signal| wanted.contains(signal));
-        if !(delays || runs || waits || counts) {
+        let [delays, runs, waits, counts, critical] = SIGNALS.map(|signal| wanted.contains(signal));
+        if !(delays || runs || waits || counts || critical) {
             return;
         }
-        for (id, _) in members.each() {
+        for (id, member) in members.each() {
             let (slot, tenant) = (id.index(), &sim.tenants[id.index()]);
             if delays {
                 let delay = match tenant.load {
@@ -39,6 +45,9 @@ impl Sensor for Usage {
             }
             if runs {
                 columns.run_time[slot] = Sample::exact(sum(tenant, |task| kernel.run_time(task)), now);
+            }
+            if critical && member.spec.is_lc() {
+                columns.critical_run_time[slot] = Sample::exact(sum(tenant, |task| kernel.run_time(task)), now);
             }
             if waits {
                 columns.run_delay[slot] = Sample::exact(sum(tenant, |task| kernel.run_delay(task)), now);

@@ -1,7 +1,7 @@
 //! How soon knobs act (`quell doctor --effects`) as a figure, in the lab: a treatment is a knob, the workload `thread`.
 
 use anyhow::{Context, Result, bail};
-use quell_bench::effect::{Effect, Turn};
+use quell_bench::settling::{Effect, Turn};
 use quell_evidence::{Cell, Figure};
 use quell_guest::{Job, Lab, Lockstep, Machine, ToStderr};
 use quell_report::stats::Histogram;

@@ -1,4 +1,4 @@
-//! Looks at a service's threads, every 10 ms.
+//! Looks at the threads of services, every 10 ms.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,13 @@ const EACH_THREAD: Nanos = Nanos::from_micros(100);
 /// New processes and threads are looked for this often.
 const BETWEEN_SCANS: Nanos = Nanos::from_millis(500);
 
-/// Looks for this time, or until `stop`; none if the service has ended before the second look.
+/// A service is looked at for this time.
+pub const LENGTH: Nanos = Nanos::from_secs(3);
+
+/// Looks for this time, or until `stop`; none if the services have ended before the second look.
 pub fn look(
     proc: &mut ProcFs,
-    subject: &Found,
+    subjects: &[&Found],
     length: Nanos,
     stop: &AtomicBool,
     progress: &dyn Fn(u64),
@@ -35,7 +38,7 @@ pub fn look(
     loop {
         let now = quell_linux::now();
         if scanned.is_none_or(|at| now - at >= BETWEEN_SCANS) {
-            threads = scan(proc, subject)?;
+            threads = scan(proc, subjects)?;
             watch.count_pauses(pauses(proc, &threads, &mut paused)?);
             scanned = Some(now);
         }
@@ -71,11 +74,12 @@ fn pauses(proc: &mut ProcFs, threads: &[(i32, ThreadId)], before: &mut BTreeMap<
     Ok(sum)
 }
 
-/// The threads of the service's processes and of their descendants.
-fn scan(proc: &mut ProcFs, subject: &Found) -> Result<Vec<(i32, ThreadId)>> {
+/// The threads of the services' processes and of their descendants.
+fn scan(proc: &mut ProcFs, subjects: &[&Found]) -> Result<Vec<(i32, ThreadId)>> {
     let processes = Processes::read(proc)?;
     let is_same = |id: &&ThreadId| processes.get(id.tid).is_some_and(|process| process.start == id.start);
-    let known: Vec<i32> = subject.processes.iter().filter(is_same).map(|id| id.tid).collect();
+    let known = subjects.iter().flat_map(|subject| subject.processes.iter()).filter(is_same);
+    let known: Vec<i32> = known.map(|id| id.tid).collect();
     let mut threads = Vec::new();
     let mut tids = Vec::new();
     for pid in processes.with_descendants(&known) {

@@ -1,0 +1,35 @@
+//! A pod's limit holds while its threads go before all others.
+
+use crate::node;
+
+/// Threads that spin go before others no more: here each process lives for a moment.
+const EXPERIMENT: &str = r#"
+start_node
+write_configuration '[[policy]]' 'name = "guard"'
+start_quell
+DD='dd if=/dev/zero of=/dev/null bs=4096 count=2000 2>/dev/null'
+must run server limits=1 memory=64 -- "for _ in 1 2 3; do while :; do $DD; done & done; while :; do $DD; done"
+goes_first() { # does a thread of it have a real-time class?
+    for pid in $(cat "$(container_cgroup server)/cgroup.procs"); do
+        # Behind the name, which may have spaces.
+        [ "$(sed 's/.*) //' /proc/"$pid"/stat 2>/dev/null | cut -d' ' -f39)" != 1 ] || return 0
+    done
+    return 1
+}
+await 'it goes before others' goes_first
+echo 'it goes before others'
+echo "most $(must most server 20) thousandths of a CPU"
+goes_first && echo 'it still does'
+stop_quell
+must remove server
+"#;
+
+#[test]
+#[ignore = "a node in the lab: make test-kubernetes"]
+fn a_guaranteed_pod_of_limit_one_has_one_cpu_over_any_second_under_guard() {
+    let Some(said) = node::run(4, 20, EXPERIMENT) else { return };
+    let has = |line: &str| assert!(said.out.lines().any(|its| its == line), "no line: {line}");
+    has("it goes before others");
+    let most: u32 = node::value(&said, "most").split_whitespace().next().unwrap().parse().unwrap();
+    assert!((700..=1050).contains(&most), "{most} thousandths");
+}
