@@ -74,12 +74,18 @@ fn a_running_agent_tells_what_it_does() {
     let sent = collector.join().unwrap();
     let metrics = sent["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap();
     let used = metrics.iter().find(|metric| metric["name"] == "quell_workload_run_time_seconds").unwrap();
-    let point = &used["sum"]["dataPoints"][0];
-    assert_eq!(point["attributes"][0]["value"]["stringValue"], "db", "{used}");
+    // In any order.
+    let mut points = used["sum"]["dataPoints"].as_array().unwrap().iter();
+    let point = points.find(|point| point["attributes"][0]["value"]["stringValue"] == "db").unwrap();
     assert!(point["asDouble"].is_f64() && used["unit"] == "s", "{used}");
     let without = quell(&["otlp", "--once", "--to", &format!("http://{address}"), "--socket", socket]);
     let text = String::from_utf8_lossy(&without.stderr).into_owned();
-    assert!(without.status.code() == Some(1) && text.contains("no collector at http://127.0.0.1:"), "{text}");
+    assert!(
+        without.status.code() == Some(1)
+            && text.contains("the collector at http://127.0.0.1:")
+            && text.contains("refused"),
+        "{text}"
+    );
 }
 
 /// A collector of one request: what it was sent.

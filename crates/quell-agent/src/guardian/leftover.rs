@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::restore::main_journal;
 use super::rundir::{USUAL, VARIABLE};
 use crate::journal::owner::boot_id;
 use crate::journal::record::newer;
@@ -48,8 +49,8 @@ impl fmt::Display for Leftover {
 pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let journals = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut journals: Vec<PathBuf> =
-        journals.filter(|path| path.extension().is_some_and(|end| end == "journal")).collect();
+    let is_journal = |path: &PathBuf| main_journal(path).extension().is_some_and(|end| end == "journal");
+    let mut journals: Vec<PathBuf> = journals.filter(is_journal).collect();
     journals.sort();
     let usual = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map_or(USUAL.into(), PathBuf::from);
     let fix = if directory == usual {
@@ -58,7 +59,7 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
         format!("quell restore --run-dir {}", directory.display())
     };
     let left = |journal: PathBuf| {
-        if lock::is_watched(&journal.with_extension("lock"), proc) {
+        if lock::is_watched(&main_journal(&journal).with_extension("lock"), proc) {
             return None;
         }
         let values = match fs::read(&journal) {
@@ -84,6 +85,7 @@ pub fn leftovers(directory: &Path, proc: &Path) -> Vec<Leftover> {
 mod tests {
     use super::*;
     use crate::guardian::RunDir;
+    use crate::guardian::restore::pods_journal;
     use crate::journal::FileJournal;
     use quell_linux::Roots;
     use quell_linux::write::{Journal, Place, Value, Write};
@@ -104,9 +106,12 @@ mod tests {
         };
         journal.before(&write).unwrap();
         assert_eq!(leftovers(run_dir.path(), &proc), [], "its writer lives");
-        drop((journal, claim));
+        let mut pods = FileJournal::create(&pods_journal(&claim.journal()), &Roots::default()).unwrap();
+        pods.before(&write).unwrap();
+        assert_eq!(leftovers(run_dir.path(), &proc), [], "so are its pods'");
+        drop((journal, pods, claim));
         let left = leftovers(run_dir.path(), &proc);
-        assert_eq!((left.len(), left[0].values), (1, Some(1)));
+        assert_eq!(left.iter().map(|left| left.values).collect::<Vec<_>>(), [Some(1), Some(1)]);
         let text = left[0].to_string();
         assert!(text.contains("left 1 value changed") && text.contains("`quell restore --run-dir "), "{text}");
         assert!(run_dir.claim("agent").is_ok(), "a look claims nothing");

@@ -110,6 +110,11 @@ pub(super) fn pods_journal(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// The journal that this one is beside; itself, where it is none of pods.
+pub(super) fn main_journal(path: &Path) -> PathBuf {
+    if path.extension().is_some_and(|end| end == "pods") { path.with_extension("") } else { path.to_owned() }
+}
+
 /// Restores what the journal in this file says, and that of pods beside it, and removes both. No file: nothing to restore. Calls
 /// `alive` repeatedly meanwhile.
 ///

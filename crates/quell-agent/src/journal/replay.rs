@@ -57,7 +57,7 @@ impl Entry {
 pub fn same(now: &Value, written: &Value) -> bool {
     match (now, written) {
         (Value::Class(now), Value::Class(written)) => now.is_as_written(written),
-        _ => now == written,
+        _ => written.is_text_of(now),
     }
 }
 

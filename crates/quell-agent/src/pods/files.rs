@@ -70,41 +70,73 @@ impl Files {
 
     /// What is in these files from now on; the others get back what they had. First what takes CPUs away from a container, then the
     /// rest: so no CPU is two containers' at any time. A file that has its text already is read only to find out what others wrote.
-    pub fn follow(&mut self, wanted: &BTreeMap<String, String>, is_to_be_read: bool) {
+    ///
+    /// Returns why a partition is none: the kernel refuses it, or has none of this kind. No CPU set has become larger then, so that
+    /// the next call may set other files instead.
+    pub fn follow(&mut self, wanted: &BTreeMap<String, String>, is_to_be_read: bool) -> Option<String> {
         self.refused.clear();
         if wanted.is_empty() {
             self.take_over_what_was_born();
         }
-        self.give_up(|file| !wanted.contains_key(file) && !file.ends_with(CPUS));
-        // From the top down, and the partition last: from then on its CPUs are in no other set.
-        let mut partitions: Vec<&String> = wanted.keys().filter(|file| of_partition(file).is_some()).collect();
-        partitions.sort_by_key(|file| (of_partition(file), depth(file)));
-        for file in partitions {
-            if is_to_be_read || !self.standing.get(file).is_some_and(|standing| standing.is_as(&wanted[file])) {
-                self.set(file, &wanted[file]);
-            }
-        }
-        let as_it_stands =
-            |file: &str, text: &str| self.standing.get(file).is_some_and(|standing| standing.is_as(text));
         let due: Vec<(&str, &str)> = wanted
             .iter()
             .map(|(file, text)| (file.as_str(), text.as_str()))
             .filter(|(file, _)| of_partition(file).is_none())
-            .filter(|(file, text)| is_to_be_read || !as_it_stands(file, text))
+            .filter(|(file, text)| is_to_be_read || !self.stands(file, text))
             .collect();
         let (takes, gives): (Vec<_>, Vec<_>) = due.into_iter().partition(|(file, text)| self.takes_away(file, text));
         for (file, text) in takes {
             self.set(file, text);
+        }
+        // A partition ends when the CPU sets of others are clear of its CPUs, and before another one has them.
+        self.give_up(|file| !wanted.contains_key(file) && !file.ends_with(CPUS));
+        self.make_partitions(wanted, is_to_be_read);
+        if let Some(why) = self.no_partition(wanted) {
+            return Some(why);
         }
         // Who had CPUs of its own has all that others have, after those others have theirs.
         for (file, text) in gives {
             self.set(file, text);
         }
         self.give_up(|file| !wanted.contains_key(file));
+        None
     }
 
-    /// Why a partition is none: the kernel refuses it, or has none of this kind.
-    pub fn no_partition(&mut self, wanted: &BTreeMap<String, String>) -> Option<String> {
+    /// Exclusive CPUs become smaller from the bottom up, then larger from the top down: at no time are they two siblings', or not a
+    /// part of those above. Partitions are last: from then on their CPUs are in no other set.
+    fn make_partitions(&mut self, wanted: &BTreeMap<String, String>, is_to_be_read: bool) {
+        let mut files: Vec<(&str, &str)> = wanted
+            .iter()
+            .map(|(file, text)| (file.as_str(), text.as_str()))
+            .filter(|(file, _)| of_partition(file).is_some())
+            .collect();
+        files.sort_by_key(|(file, _)| (of_partition(file), depth(file)));
+        let mut is_changed = false;
+        for (file, text) in files.iter().rev().filter(|(file, _)| file.ends_with(EXCLUSIVE)) {
+            if let Some(both) = self.of_both(file, text) {
+                self.set(file, &both.to_string());
+                is_changed = true;
+            }
+        }
+        for (file, text) in files {
+            let is_new = !self.stands(file, text);
+            // Other exclusive CPUs may have ended a partition.
+            if is_to_be_read || is_new || is_changed && file.ends_with(PARTITION) {
+                self.set(file, text);
+                is_changed |= is_new;
+            }
+        }
+    }
+
+    /// The CPUs of this file that it has already and will have, if it has others, too.
+    fn of_both(&self, file: &str, text: &str) -> Option<CpuSet> {
+        let Value::Text(last) = &self.standing.get(file)?.last else { return None };
+        let (last, next) = (last.parse::<CpuSet>().ok()?, text.parse::<CpuSet>().ok()?);
+        let both = last.intersection(&next);
+        (both != last).then_some(both)
+    }
+
+    fn no_partition(&mut self, wanted: &BTreeMap<String, String>) -> Option<String> {
         let refused = self.refused.iter().find(|(file, _)| of_partition(file).is_some());
         if let Some((_, why)) = refused {
             return Some(why.clone());
@@ -114,6 +146,11 @@ impl Files {
         is_missing.then(|| {
             format!("there is no {top}: the kernel is older than 6.7, or the cpuset controller is not enabled there")
         })
+    }
+
+    /// Did Quell write this text into this file last?
+    fn stands(&self, file: &str, text: &str) -> bool {
+        self.standing.get(file).is_some_and(|standing| standing.is_as(text))
     }
 
     /// Is nothing written, and nothing to be?
@@ -190,7 +227,8 @@ impl Files {
             }
             origin = Some(standing.origin);
             if standing.last != now {
-                self.set_again += u64::from(now != after);
+                // The kernel itself ends a partition whose CPUs change.
+                self.set_again += u64::from(now != after && !standing.last.is_text_of(&now));
                 if file.ends_with(QUOTA) {
                     // The pod was resized: what the runtime wrote is what comes back.
                     self.forget(file);
@@ -198,8 +236,9 @@ impl Files {
                 }
             }
         }
-        let origin = origin.unwrap_or_else(|| now.clone());
-        let write = Write { workload: None, place, origin: origin.clone(), before: now, after: after.clone() };
+        let (kind, before) = if file.ends_with(PARTITION) { of_ended(&now) } else { (now.clone(), now) };
+        let origin = origin.unwrap_or(kind);
+        let write = Write { workload: None, place, origin: origin.clone(), before, after: after.clone() };
         if write.before == write.after {
             // It has the text since it was created: only the way back is recorded.
             let failed = |source| LinuxError::Journal { write: write.to_string(), source };
@@ -264,6 +303,17 @@ fn of_partition(file: &str) -> Option<usize> {
     [EXCLUSIVE, PARTITION].iter().position(|name| file.ends_with(name))
 }
 
+/// The kind of a partition that the kernel has ended, since its reason cannot be written, and what it is now: none.
+fn of_ended(now: &Value) -> (Value, Value) {
+    match now {
+        Value::Text(text) => match text.split_once(" invalid") {
+            Some((kind, _)) => (Value::Text(kind.to_owned()), Value::Text("member".to_owned())),
+            None => (now.clone(), now.clone()),
+        },
+        _ => (now.clone(), now.clone()),
+    }
+}
+
 fn depth(file: &str) -> usize {
     file.matches('/').count()
 }
@@ -278,3 +328,7 @@ fn whole(file: &str, text: &str, now: &Value) -> String {
         _ => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quell_linux::sysfs;
 use quell_linux::write::Medium;
-use quell_model::CpuSet;
+use quell_model::{CpuSet, Nanos};
 use quell_pods::{Container, Mode, Node, PodPath, PodView, Refused, Rules, Sandbox};
 use quell_thread::clock::now;
 
@@ -38,6 +38,8 @@ pub(super) struct Keeper {
     mode: Mode,
     /// Why pods are only observed, though the configuration asks for more.
     lacks: Option<String>,
+    /// Partitions were not to be had.
+    without_partitions: Option<WithoutPartitions>,
     /// Do policies manage latency-critical pods?
     guards: bool,
     /// Nothing is set, as long as the agent is switched off, and when it ends.
@@ -48,6 +50,19 @@ pub(super) struct Keeper {
     news: Sender<Vec<PodWorkload>>,
     last: Option<Vec<PodWorkload>>,
 }
+
+/// Why strict pods are no partitions, and how long.
+#[derive(Debug)]
+struct WithoutPartitions {
+    why: String,
+    pause: Nanos,
+    until: Nanos,
+}
+
+/// Partitions are tried again after this time, then after twice as long each time …
+const FIRST_PAUSE: Nanos = Nanos::from_secs(60);
+/// … up to this.
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(3600);
 
 impl Keeper {
     /// Of a node of which nothing is known yet.
@@ -69,6 +84,7 @@ impl Keeper {
             node,
             files: Files::below(roots.cgroup, medium, journal),
             lacks,
+            without_partitions: None,
             born: BTreeMap::new(),
             connection: Connection::default(),
             mode,
@@ -184,6 +200,10 @@ impl Keeper {
             self.online = online;
             self.node.set_online(online);
         }
+        let is_due = self.without_partitions.as_ref().is_some_and(|it| it.until <= now());
+        if is_due && !self.node.reserved_for_strict().is_empty() {
+            self.node.set_partitions(true);
+        }
         if self.node.expire(now()) || is_changed || !self.files.is_empty() {
             self.settle_after(true);
         }
@@ -206,13 +226,11 @@ impl Keeper {
 
     fn settle_after(&mut self, is_to_be_read: bool) {
         let wanted = if self.is_suspended { BTreeMap::new() } else { self.node.wanted() };
-        self.files.follow(&wanted, is_to_be_read);
-        if let Some(why) = self.files.no_partition(&wanted) {
-            tracing::warn!(
-                "strict pods are kept apart from other pods alone, by CPU sets: what is in no pod may run on their CPUs; {why}"
-            );
-            self.node.set_partitions(false);
+        if let Some(why) = self.files.follow(&wanted, is_to_be_read) {
+            self.fall_back(why);
             self.files.follow(&self.node.wanted(), is_to_be_read);
+        } else if self.node.has_partitions() && self.without_partitions.take().is_some() {
+            tracing::info!("strict pods are CPU partitions again");
         }
         let pods = self.node.pods();
         let workloads = workloads(&pods, self.guards);
@@ -224,13 +242,28 @@ impl Keeper {
         }
     }
 
+    /// By CPU sets from now on, until partitions are tried again.
+    fn fall_back(&mut self, why: String) {
+        let why = format!(
+            "CPU partitions of strict pods, which are kept apart from other pods alone: what is in no pod may run on their CPUs; {why}"
+        );
+        let pause = self.without_partitions.as_ref().map_or(FIRST_PAUSE, |it| (it.pause + it.pause).min(LONGEST_PAUSE));
+        if self.without_partitions.as_ref().is_none_or(|it| it.why != why) {
+            tracing::warn!("not set: {why}");
+        }
+        self.without_partitions = Some(WithoutPartitions { why, pause, until: now() + pause });
+        self.node.set_partitions(false);
+    }
+
     fn show(&self) {
         self.show_these(&self.node.pods());
     }
 
     fn show_these(&self, pods: &[PodView]) {
-        let lacks = self.lacks.as_deref();
-        self.shown.show(kubernetes((&self.node, pods), self.mode, &self.connection, &self.files, lacks));
+        let without = self.without_partitions.as_ref().map(|it| it.why.as_str());
+        let lacks = [self.lacks.as_deref(), without.filter(|_| !self.node.reserved_for_strict().is_empty())];
+        let not_set = lacks.into_iter().flatten();
+        self.shown.show(kubernetes((&self.node, pods), self.mode, &self.connection, &self.files, not_set));
     }
 }
 

@@ -15,13 +15,13 @@ pub(super) struct Connection {
     pub why_not: Option<String>,
 }
 
-/// The node as the API has it; `lacks` is why pods are only observed, though the configuration asks for more.
-pub(super) fn kubernetes(
+/// The node as the API has it; `lacks` is what is not set at all though the configuration asks for it, and why.
+pub(super) fn kubernetes<'a>(
     (node, pods): (&Node, &[PodView]),
     mode: Mode,
     connection: &Connection,
     files: &Files,
-    lacks: Option<&str>,
+    lacks: impl Iterator<Item = &'a str>,
 ) -> wire::Kubernetes {
     wire::Kubernetes {
         mode: match mode {
@@ -34,7 +34,7 @@ pub(super) fn kubernetes(
         shared_cpus: node.shared().to_string(),
         strict_cpus: node.reserved_for_strict().to_string(),
         set_again: files.set_again,
-        refused: lacks.map(str::to_owned).into_iter().chain(files.refused.values().cloned()).collect(),
+        refused: lacks.map(str::to_owned).chain(files.refused.values().cloned()).collect(),
         pods: pods.iter().map(pod).collect(),
     }
 }

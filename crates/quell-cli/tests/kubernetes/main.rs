@@ -6,5 +6,6 @@ mod limit;
 mod node;
 mod partition;
 mod plugin;
+mod resize;
 mod strict;
 mod table2;

@@ -1,9 +1,10 @@
 //! A shell's script in a guest, for tests of whole programs.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Job, Lab, Machine, Root, ToStderr};
+use crate::{Job, Lab, Machine, Output, Result, Root, ToStderr};
 
 /// What a script printed, and its exit status.
 #[derive(Debug)]
@@ -45,15 +46,41 @@ impl Script {
         self
     }
 
-    /// Runs it.
+    /// Runs it. With `QUELL_LAB_LIVE` set its output is shown as it comes, too.
     ///
     /// # Panics
     /// If the lab fails.
     #[must_use]
     pub fn run(&self) -> Said {
-        let output = Lab::new(&ToStderr).and_then(|lab| lab.output(&self.machine, &self.job));
+        let is_live = std::env::var_os("QUELL_LAB_LIVE").is_some();
+        let output = Lab::new(&ToStderr).and_then(|lab| match is_live {
+            true => self.run_live(&lab),
+            false => lab.output(&self.machine, &self.job),
+        });
         let output = output.unwrap_or_else(|error| panic!("the lab failed: {error}"));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Said { status: output.ending.status, out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    fn run_live(&self, lab: &Lab<'_>) -> Result<Output> {
+        let (mut stdout, mut stderr) = (Shown::default(), Shown::default());
+        let ending = lab.run(&self.machine, &self.job, &mut stdout, &mut stderr)?;
+        Ok(Output { ending, stdout: stdout.0, stderr: stderr.0 })
+    }
+}
+
+/// Bytes that are also shown on the error output.
+#[derive(Default)]
+struct Shown(Vec<u8>);
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        io::stderr().write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }

@@ -175,8 +175,21 @@ impl Value {
     pub(crate) fn is_still(&self, now: &Value) -> bool {
         match (now, self) {
             (Value::Class(now), Value::Class(written)) => now.is_like(written) || now.is_without_slice_of(written),
-            _ => now == self,
+            _ => self.is_text_of(now),
         }
+    }
+
+    /// Is `now` this value, or a partition of this kind that the kernel has ended, and says why: `root invalid (…)`?
+    #[must_use]
+    pub fn is_text_of(&self, now: &Value) -> bool {
+        let is_ended = match (now, self) {
+            (Value::Text(now), Value::Text(written)) => {
+                !written.is_empty()
+                    && now.strip_prefix(written.as_str()).is_some_and(|rest| rest.starts_with(" invalid"))
+            }
+            _ => false,
+        };
+        is_ended || now == self
     }
 }
 

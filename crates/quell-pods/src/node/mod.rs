@@ -67,6 +67,12 @@ impl Node {
         self.partitions = partitions;
     }
 
+    /// Are strict pods CPU partitions, as far as it is for the node to say?
+    #[must_use]
+    pub fn has_partitions(&self) -> bool {
+        self.partitions && self.acts()
+    }
+
     /// All that the runtime has, at the start of a connection. Reservations stay: those known here, then those that the runtime
     /// says; the rest follows in the order of the sandboxes' ids, and what does not fit is remarked, since it runs already.
     pub fn synchronize(&mut self, now: Nanos, sandboxes: Vec<Sandbox>, containers: Vec<Container>) {

@@ -53,6 +53,12 @@ fn pod(node: &Node, sandbox: &Sandbox, mut its: Vec<&Tracked>) -> PodView {
         Err(bad) => remarks.push(bad.to_string()),
     }
     let its_unmet = node.unmet.iter().filter(|((of, _), _)| *of == sandbox.id);
+    let runs = its.iter().any(|tracked| tracked.stage == Stage::Running);
+    if strict && runs && its_unmet.clone().next().is_none() && node.reservations.of(&sandbox.id).next().is_none() {
+        remarks.push(
+            "has no CPUs of its own: none of its containers requests a whole CPU; request 1 CPU or more in one container".to_owned(),
+        );
+    }
     remarks.extend(its_unmet.map(|(_, refused)| unmet(node, &refused.to_string())));
     remarks.extend(node.reservations.of(&sandbox.id).filter_map(|(name, held)| short(node, name, held)));
     remarks.sort();

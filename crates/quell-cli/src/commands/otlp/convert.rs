@@ -1,6 +1,7 @@
 //! The agent's OpenMetrics text as an OTLP request (opentelemetry.io, "OTLP Specification", JSON encoding of
 //! `ExportMetricsServiceRequest`). A counter is a cumulative monotonic sum, all else a gauge.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -14,10 +15,33 @@ pub struct Source {
     pub host: String,
     /// The agent's version.
     pub version: String,
-    /// Since 1970: when the first ones were read. What counters had before is unknown.
-    pub began: Duration,
     /// Since 1970: when these were read.
     pub now: Duration,
+}
+
+/// Since when each counter counts, as far as is known: since it was read first, or since the reading before the one that it is new in,
+/// or smaller in.
+#[derive(Default)]
+pub struct Starts {
+    last_read: Option<Duration>,
+    /// Of the last reading, by name and attributes: the start, and the value.
+    last: HashMap<String, (Duration, f64)>,
+    /// Of the present one.
+    present: HashMap<String, (Duration, f64)>,
+}
+
+impl Starts {
+    fn of(&mut self, counter: String, value: f64, now: Duration) -> Duration {
+        let known = self.last.get(&counter).filter(|(_, last)| *last <= value);
+        let start = known.map_or(self.last_read.unwrap_or(now), |(start, _)| *start);
+        self.present.insert(counter, (start, value));
+        start
+    }
+
+    fn has_read(&mut self, now: Duration) {
+        self.last_read = Some(now);
+        self.last = std::mem::take(&mut self.present);
+    }
 }
 
 #[derive(Default)]
@@ -30,9 +54,10 @@ struct Metric<'a> {
 }
 
 /// The body of a request.
-pub fn request(text: &str, from: &Source) -> Value {
+pub fn request(text: &str, from: &Source, starts: &mut Starts) -> Value {
     let metrics: Vec<Value> =
-        metrics(text, from).into_iter().filter(|metric| !metric.points.is_empty()).map(Metric::json).collect();
+        metrics(text, from, starts).into_iter().filter(|metric| !metric.points.is_empty()).map(Metric::json).collect();
+    starts.has_read(from.now);
     let scope = json!({ "name": "quell", "version": from.version });
     let resource = [("service.name", "quell"), ("service.version", &from.version), ("host.name", &from.host)];
     let resource: Vec<Value> = resource.into_iter().map(|(key, value)| attribute(key, value)).collect();
@@ -42,7 +67,7 @@ pub fn request(text: &str, from: &Source) -> Value {
     }] })
 }
 
-fn metrics<'a>(text: &'a str, from: &Source) -> Vec<Metric<'a>> {
+fn metrics<'a>(text: &'a str, from: &Source, starts: &mut Starts) -> Vec<Metric<'a>> {
     let mut all: Vec<Metric<'a>> = Vec::new();
     for line in text.lines() {
         if let Some(comment) = line.strip_prefix("# ") {
@@ -62,7 +87,9 @@ fn metrics<'a>(text: &'a str, from: &Source) -> Vec<Metric<'a>> {
                 _ => {}
             }
         } else if let (Some(metric), Some((attributes, value))) = (all.last_mut(), sample(line)) {
-            metric.points.push(point(attributes, value, metric.is_counter, from));
+            let counter = metric.is_counter.then(|| format!("{} {}", metric.name, Value::Array(attributes.clone())));
+            let start = counter.map(|counter| starts.of(counter, value, from.now));
+            metric.points.push(point(attributes, value, start, from));
         }
     }
     all
@@ -90,14 +117,14 @@ impl Metric<'_> {
     }
 }
 
-fn point(attributes: Vec<Value>, value: f64, is_counter: bool, from: &Source) -> Value {
+fn point(attributes: Vec<Value>, value: f64, start: Option<Duration>, from: &Source) -> Value {
     let mut point = json!({
         "attributes": attributes,
         "timeUnixNano": from.now.as_nanos().to_string(),
         "asDouble": value,
     });
-    if is_counter {
-        point["startTimeUnixNano"] = json!(from.began.as_nanos().to_string());
+    if let Some(start) = start {
+        point["startTimeUnixNano"] = json!(start.as_nanos().to_string());
     }
     point
 }
@@ -149,9 +176,10 @@ mod tests {
 
     #[test]
     fn counters_are_sums_and_the_rest_gauges() {
-        let (began, now) = (Duration::from_secs(1), Duration::from_nanos(2_000_000_003));
-        let from = Source { host: "h".into(), version: "1".into(), began, now };
-        let body = request(TEXT, &from);
+        let source = |now| Source { host: "h".into(), version: "1".into(), now };
+        let mut starts = Starts::default();
+        request(TEXT, &source(Duration::from_secs(1)), &mut starts);
+        let body = request(TEXT, &source(Duration::from_nanos(2_000_000_003)), &mut starts);
         let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
         assert_eq!(metrics.as_array().unwrap().len(), 2, "one without a sample is none: {metrics}");
         let (a, b) = (&metrics[0], &metrics[1]);
@@ -170,5 +198,23 @@ mod tests {
         );
         let host = &body["resourceMetrics"][0]["resource"]["attributes"][2];
         assert_eq!(host, &attribute("host.name", "h"));
+    }
+
+    #[test]
+    fn a_counter_that_is_new_or_smaller_began_after_the_reading_before() {
+        let mut starts = Starts::default();
+        let mut start = |seconds, values: &[(&str, f64)]| {
+            let now = Duration::from_secs(seconds);
+            let found = values
+                .iter()
+                .map(|(name, value)| starts.of((*name).to_owned(), *value, now).as_secs())
+                .collect::<Vec<_>>();
+            starts.has_read(now);
+            found
+        };
+        assert_eq!(start(10, &[("a", 5.0)]), [10]);
+        assert_eq!(start(20, &[("a", 6.0), ("b", 1.0)]), [10, 10]);
+        assert_eq!(start(30, &[("a", 2.0), ("b", 1.0)]), [20, 10], "a was reset");
+        assert_eq!(start(40, &[("a", 3.0)]), [20]);
     }
 }

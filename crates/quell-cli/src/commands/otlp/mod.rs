@@ -4,6 +4,7 @@ mod convert;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
@@ -12,12 +13,13 @@ use quell_agent::api::Client;
 use quell_agent::api::wire::Status;
 use quell_agent::metrics;
 use quell_command::units;
-use quell_model::Nanos;
+use quell_model::{Nanos, foreign};
 use rustix::system::uname;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::agent_socket::AgentSocket;
+use convert::Starts;
 
 /// Send the agent's metrics to an OpenTelemetry collector (OTLP over HTTP, JSON), until Ctrl-C.
 ///
@@ -64,75 +66,106 @@ impl Collector {
         Ok(Collector { host, path })
     }
 
-    /// Its address now.
-    fn address(&self) -> Result<SocketAddr> {
-        let found = self.host.to_socket_addrs().with_context(|| format!("{} is unknown", self.host))?.next();
-        found.ok_or_else(|| anyhow!("{} has no address", self.host))
+    /// Its addresses now.
+    fn addresses(&self) -> Result<Vec<SocketAddr>> {
+        let found: Vec<SocketAddr> =
+            self.host.to_socket_addrs().with_context(|| format!("{} is unknown", self.host))?.collect();
+        if found.is_empty() { Err(anyhow!("{} has no address", self.host)) } else { Ok(found) }
     }
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let collector = Collector::parse(&arguments.to)?;
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let client = arguments.agent.client()?;
-    let (began, mut trouble) = (since_1970(), None);
-    loop {
-        match send(&client, &collector, began) {
-            Ok(()) if arguments.once => return Ok(ExitCode::SUCCESS),
-            Err(error) if arguments.once => return Err(error),
-            Ok(()) => {
-                if trouble.take().is_some() {
-                    eprintln!("quell: metrics arrive at {} again", arguments.to);
-                }
-            }
-            Err(error) => {
-                let text = format!("{error:#}");
-                if trouble.as_ref() != Some(&text) {
-                    eprintln!("quell: {text}; it is tried again every {}", arguments.every);
-                    trouble = Some(text);
-                }
-            }
-        }
-        if waited(&mut signals, Duration::from_nanos(arguments.every.0)) {
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
-}
-
-fn send(client: &Client, to: &Collector, began: Duration) -> Result<()> {
-    let status: Status = client.get("/v1/status")?;
-    let names = uname();
-    let from = convert::Source {
-        host: names.nodename().to_string_lossy().into_owned(),
-        version: status.agent.version.clone(),
-        began,
-        now: since_1970(),
+    let sender = Sender {
+        collector: Collector::parse(&arguments.to)?,
+        client: arguments.agent.client()?,
+        starts: Starts::default(),
     };
-    let body = serde_json::to_vec(&convert::request(&metrics::text(&status), &from))?;
-    let sent = quell_scrape::push::json(to.address()?, &to.host, &to.path, body);
-    sent.map_err(|why| anyhow!("no collector at http://{}{}: {why}", to.host, to.path))
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // A collector may be slow: a signal ends the command meanwhile, too.
+    let (ends, ended) = channel();
+    let (by_signal, to, every, once) = (ends.clone(), arguments.to.clone(), arguments.every, arguments.once);
+    std::thread::spawn(move || {
+        let _ = signals.forever().next();
+        // The command may have ended.
+        let _ = by_signal.send(Ok(()));
+    });
+    std::thread::spawn(move || {
+        let _ = ends.send(sender.run(&to, every, once));
+    });
+    ended.recv()?.map(|()| ExitCode::SUCCESS)
 }
 
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+/// What sends.
+struct Sender {
+    collector: Collector,
+    client: Client,
+    starts: Starts,
 }
 
-/// Waits; has a signal come meanwhile?
-fn waited(signals: &mut Signals, time: Duration) -> bool {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < time {
-        if signals.pending().next().is_some() {
-            return true;
+impl Sender {
+    fn run(mut self, to: &str, every: Nanos, once: bool) -> Result<()> {
+        let mut trouble = None;
+        loop {
+            match self.send() {
+                sent if once => return sent,
+                Ok(()) => {
+                    if trouble.take().is_some() {
+                        eprintln!("quell: metrics arrive at {to} again");
+                    }
+                }
+                Err(error) => {
+                    let text = format!("{error:#}");
+                    if trouble.as_ref() != Some(&text) {
+                        eprintln!("quell: {text}; it is tried again every {every}");
+                        trouble = Some(text);
+                    }
+                }
+            }
+            std::thread::sleep(Duration::from_nanos(every.0));
         }
-        std::thread::sleep(Duration::from_millis(100).min(time.saturating_sub(begun.elapsed())));
     }
-    signals.pending().next().is_some()
+
+    fn send(&mut self) -> Result<()> {
+        let status: Status = self.client.get("/v1/status")?;
+        let names = uname();
+        let from = convert::Source {
+            host: names.nodename().to_string_lossy().into_owned(),
+            version: status.agent.version.clone(),
+            now: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        };
+        let body = serde_json::to_vec(&convert::request(&metrics::text(&status), &from, &mut self.starts))?;
+        let Collector { host, path } = &self.collector;
+        let answer = quell_scrape::push::json(&self.collector.addresses()?, host, path, body)
+            .with_context(|| format!("the collector at http://{host}{path}"))?;
+        match rejected(&answer) {
+            Some(why) => Err(anyhow!("the collector at http://{host}{path} rejected {why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a collector did not take of a request that it accepted: `partialSuccess`, a count as a number or as text.
+fn rejected(answer: &[u8]) -> Option<String> {
+    let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
+    let part = answer.get("partialSuccess")?;
+    let count = part.get("rejectedDataPoints")?;
+    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok()).filter(|count| *count > 0)?;
+    let why = part.get("errorMessage").and_then(serde_json::Value::as_str).unwrap_or("no reason given");
+    Some(format!("{}: {}", quell_model::amount(usize::try_from(count).ok()?, "sample", "samples"), foreign::text(why)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_rejected_is_said() {
+        assert_eq!(rejected(b"{}"), None);
+        assert_eq!(rejected(b"{\"partialSuccess\":{}}"), None);
+        let answer = b"{\"partialSuccess\":{\"rejectedDataPoints\":\"3\",\"errorMessage\":\"too\\nold\"}}";
+        assert_eq!(rejected(answer).as_deref(), Some("3 samples: too\\nold"));
+    }
 
     #[test]
     fn a_collector_has_a_usual_port_and_page() {
