@@ -1,7 +1,8 @@
 //! `/proc/PID/autogroup` (sched(7), "The autogroup feature"): the kernel lets sessions compete as groups, so that nice values and
 //! SCHED_IDLE count within a session alone.
 
-use super::reader::{Name, PROCESS_FILE, ProcFs};
+use super::name::Name;
+use super::reader::{PROCESS_FILE, ProcFs};
 use super::stat::number;
 use crate::LinuxError;
 

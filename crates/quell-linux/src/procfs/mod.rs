@@ -2,6 +2,7 @@
 
 mod autogroup;
 mod machine;
+mod name;
 mod numbers;
 mod reader;
 mod stat;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::fmt::Write as _;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,9 @@ use quell_model::foreign;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
+use rustix::process::Pid;
 
+use super::name::Name;
 use super::stat::{SchedStat, ThreadStat, number};
 use crate::LinuxError;
 
@@ -45,6 +46,8 @@ impl FileId {
 pub struct ProcFs {
     root: PathBuf,
     directory: OwnedFd,
+    /// Has it the numbers that this process's calls have?
+    is_own: bool,
     text: Vec<u8>,
     entries: Vec<MaybeUninit<u8>>,
     /// By autogroup: a process of a session whose leader has ended.
@@ -59,9 +62,11 @@ impl ProcFs {
     pub fn open(root: &Path) -> Result<ProcFs, LinuxError> {
         let directory = rustix::fs::open(root, DIRECTORY, Mode::empty())
             .map_err(|errno| LinuxError::io("open", root)(errno.into()))?;
+        let itself = rustix::fs::readlinkat(&directory, c"self", Vec::new());
         Ok(ProcFs {
             root: root.to_owned(),
             directory,
+            is_own: itself.is_ok_and(|itself| itself.to_str() == Ok(&std::process::id().to_string())),
             text: vec![0; 4096],
             entries: vec![MaybeUninit::uninit(); 32 * 1024],
             last_in_session: BTreeMap::new(),
@@ -224,6 +229,9 @@ impl ProcFs {
     /// it vanished or executes none, or this process may not see it.
     pub fn exe(&self, pid: i32) -> Option<FileId> {
         let name = Name::new(format_args!("{pid}/exe"));
+        if self.has_ended(name.as_c_str()) {
+            return None;
+        }
         let found = rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).ok()?;
         Some(FileId { device: found.st_dev, inode: found.st_ino })
     }
@@ -231,6 +239,9 @@ impl ProcFs {
     /// The path of the file that the process executes, as the process has it; None as of [`ProcFs::exe`].
     pub fn exe_path(&self, pid: i32) -> Option<PathBuf> {
         let name = Name::new(format_args!("{pid}/exe"));
+        if self.has_ended(name.as_c_str()) {
+            return None;
+        }
         let target = rustix::fs::readlinkat(&self.directory, name.as_c_str(), Vec::new()).ok()?;
         let path = target.to_str().ok()?;
         Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)))
@@ -289,7 +300,16 @@ impl ProcFs {
     /// Has this process this thread now?
     pub(crate) fn has_thread(&self, pid: i32, tid: i32) -> bool {
         let name = Name::new(format_args!("{pid}/task/{tid}"));
-        rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).is_ok()
+        !self.has_ended(name.as_c_str())
+            && rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).is_ok()
+    }
+
+    /// Is the process or thread of this name gone? Then its directory is not walked into: the kernel would take apart what it still has
+    /// of it, and spin until a process that is at the same, and that may get no CPU for seconds, is ready (`d_invalidate`).
+    pub(super) fn has_ended(&self, name: &CStr) -> bool {
+        let numbers = name.to_bytes().split(|&byte| byte == b'/').filter_map(number);
+        let mut named = numbers.filter_map(|number| Pid::from_raw(i32::try_from(number).ok()?));
+        self.is_own && named.any(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
     }
 
     /// The time since the machine started, in the unit of the threads' start times; None: not known.
@@ -308,6 +328,9 @@ impl ProcFs {
 
     /// Reads a file into the buffer, its first `limit` bytes; None if it vanished. The rest of the buffer is zero.
     pub(super) fn read(&mut self, name: &Name, limit: usize) -> Result<Option<&[u8]>, LinuxError> {
+        if self.has_ended(name.as_c_str()) {
+            return Ok(None);
+        }
         let file = match rustix::fs::openat(&self.directory, name.as_c_str(), FILE, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
@@ -340,6 +363,9 @@ impl ProcFs {
         let failed = |root: &Path, errno: Errno| {
             LinuxError::io("list", root.join(name.to_string_lossy().as_ref()))(errno.into())
         };
+        if self.has_ended(name) {
+            return Ok(false);
+        }
         let directory = match rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty()) {
             Ok(directory) => directory,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(false),
@@ -368,39 +394,5 @@ impl ProcFs {
     fn unreadable(&self, name: &Name, expected: &'static str) -> LinuxError {
         let end = self.text.iter().position(|&byte| byte == 0).unwrap_or(self.text.len()).min(200);
         LinuxError::parse(self.root.join(name.as_str()), &String::from_utf8_lossy(&self.text[..end]), expected)
-    }
-}
-
-/// A path below /proc, built on the stack.
-pub(super) struct Name {
-    bytes: [u8; 64],
-    length: usize,
-}
-
-impl Name {
-    pub(super) fn new(text: std::fmt::Arguments<'_>) -> Name {
-        let mut name = Name { bytes: [0; 64], length: 0 };
-        name.write_fmt(text).expect("two numbers and a file name fit");
-        name
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("written as text")
-    }
-
-    pub(super) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).expect("one byte is always left zero")
-    }
-}
-
-impl std::fmt::Write for Name {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let end = self.length + text.len();
-        if end >= self.bytes.len() {
-            return Err(std::fmt::Error);
-        }
-        self.bytes[self.length..end].copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
     }
 }

@@ -4,7 +4,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::reader::{FILE, Name, ProcFs};
+use super::name::Name;
+use super::reader::{FILE, ProcFs};
 use super::stat::SchedStat;
 use crate::LinuxError;
 
@@ -20,6 +21,9 @@ impl ProcFs {
     /// If the file cannot be opened.
     pub fn times_file(&self, pid: i32, tid: i32) -> Result<Option<TimesFile>, LinuxError> {
         let name = Name::new(format_args!("{pid}/task/{tid}/schedstat"));
+        if self.has_ended(name.as_c_str()) {
+            return Ok(None);
+        }
         match rustix::fs::openat(self.directory(), name.as_c_str(), FILE, Mode::empty()) {
             Ok(file) => Ok(Some(TimesFile(file))),
             Err(Errno::NOENT | Errno::SRCH) => Ok(None),
