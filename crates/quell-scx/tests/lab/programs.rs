@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::support::*;
 use quell_guest::lab_tests;
 use quell_scx::{Parts, ScxError, ScxOptions};
+use quell_trace::{Collector, Options, Sampler};
 
 /// The verifier gives up at a million; beyond this, loading takes seconds.
 const MOST: u64 = 300_000;
@@ -45,6 +46,13 @@ lab_tests! {
 
         fn the_kernel_takes_those_for_cpus_held_as_one() {
             load_all(Parts { together: true, ..Parts::default() });
+        }
+
+        // Their fields change their sizes from one kernel to the next.
+        fn the_kernel_takes_what_the_agent_traces_with() {
+            let options = Options { events: true, edges: true, soft_interrupts: true, ..Options::default() };
+            Collector::open(options).unwrap();
+            Sampler::open().unwrap();
         }
 
         fn the_kernel_takes_all_that_there_is() {

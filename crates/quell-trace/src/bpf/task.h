@@ -14,8 +14,8 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int cpu; /* before 5.16 */
 	unsigned int __state;
-	int on_cpu;
-	int on_rq;
+	unsigned int on_cpu; /* a byte in later kernels: of unsigned fields the size is adjusted */
+	unsigned int on_rq;
 	int pid;
 	struct task_struct *group_leader;
 	char comm[16];
