@@ -58,15 +58,22 @@ fn library(headers: &Path, optimised: u32, to: &Path) {
 
 /// A copy of the headers in which the fault is there again.
 fn put_back(fault: &Fault, headers: &Path) {
-    fs::create_dir_all(headers).expect("a folder");
-    for entry in fs::read_dir(HEADERS).expect("the headers") {
+    copy(Path::new(HEADERS), headers);
+    let path = headers.join(fault.file);
+    let text = fs::read_to_string(&path).expect("text");
+    assert_eq!(text.matches(fault.now).count(), 1, "{}: the fix is not where it was", fault.name);
+    fs::write(path, text.replace(fault.now, fault.then)).expect("a copy");
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("the headers") {
         let path = entry.expect("a header").path();
-        let name = path.file_name().expect("a name");
-        let mut text = fs::read_to_string(&path).expect("text");
-        if name == fault.file {
-            assert_eq!(text.matches(fault.now).count(), 1, "{}: the fix is not where it was", fault.name);
-            text = text.replace(fault.now, fault.then);
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, target).expect("a copy");
         }
-        fs::write(headers.join(name), text).expect("a copy");
     }
 }

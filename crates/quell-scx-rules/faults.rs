@@ -1,4 +1,4 @@
-// Fixed faults, put back: in a copy of the header `file`, `now` becomes `then`. For `build.rs` and the tests.
+// Fixed faults, put back: in a copy of the header `file`, a path below the BPF program's folder, `now` becomes `then`. For `build.rs` and the tests.
 
 /// One of them.
 pub(crate) struct Fault {
@@ -15,7 +15,7 @@ pub(crate) struct Fault {
 pub(crate) const FAULTS: [Fault; 10] = [
     Fault {
         name: "a CPU stays idle when the first three in line cannot use it",
-        file: "dispatch.h",
+        file: "hold/dispatch.h",
         now: "FOR(i, 0, shared.nr_slots) {\n\t\tplace = next_in_line",
         then: "FOR(i, 0, 3) {\n\t\tplace = next_in_line",
         from: 1,
@@ -29,49 +29,49 @@ pub(crate) const FAULTS: [Fault; 10] = [
     },
     Fault {
         name: "threads that end are held back by a quota",
-        file: "quota.h",
+        file: "groups/quota.h",
         now: "|| t->overdue || (p->flags & PF_EXITING))",
         then: "|| t->overdue)",
         from: 1,
     },
     Fault {
         name: "two threads make way for each other while the holder sleeps",
-        file: "stay.h",
+        file: "hold/stay.h",
         now: "cpu_at(&shared, cpu)->stays || holder >= SYSTEM",
         then: "holder >= SYSTEM",
         from: 1,
     },
     Fault {
         name: "a server's threads that lose the CPU come back without a choice of it",
-        file: "serve.h",
+        file: "serve/serve.h",
         now: "(enq_flags & SCX_ENQ_WAKEUP) && home == cpu",
         then: "home == cpu",
         from: 1,
     },
     Fault {
         name: "a server's timer rings at a time that is over",
-        file: "serve.h",
+        file: "serve/serve.h",
         now: "ends < waits_until || waits_until <= now",
         then: "ends < waits_until",
         from: 1,
     },
     Fault {
         name: "who goes to its server counts on as waiting for its workload",
-        file: "serve.h",
+        file: "serve/serve.h",
         now: "\tceases_to_wait(p, t);\n\tt->goes_on = 0;",
         then: "\tt->goes_on = 0;",
         from: 1,
     },
     Fault {
         name: "a turn beside a server goes on with the next thread of the CPU's own queue",
-        file: "serve.h",
+        file: "serve/serve.h",
         now: "return v->turn_until > now;",
         then: "return v->turn_until > 0;",
         from: 4_795,
     },
     Fault {
         name: "the holder waits behind a thread that was put into the CPU's own queue, beside an idle CPU",
-        file: "dispatch.h",
+        file: "hold/dispatch.h",
         now: "if (holder < SYSTEM && is_waiting(workload_of(holder)) && has_idle_cpu())",
         then: "if (false)",
         from: 7_485,

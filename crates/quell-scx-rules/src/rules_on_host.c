@@ -2,7 +2,7 @@
 /* The rules, callable by the tests. */
 #include <stdbool.h>
 #include <string.h>
-#include "grant.h"
+#include "lib/grant.h"
 
 #define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
 #define GOES_ON true
@@ -17,8 +17,8 @@ static __thread bool sets_on;
 #define HAS_REAL_TIME(cpu) false
 #define FIT_FROM(s, look, cpu) rule_fit_from(s, look, cpu)
 #define IN_PLACE(s, look, kind, in, but) rule_in_place(s, look, kind, in, but)
-#include "look.h"
-#include "budget.h"
+#include "place/look.h"
+#include "serve/budget.h"
 
 /* Are there sets of CPUs, for this thread's tests? */
 void quell_has_sets(bool has)

@@ -82,7 +82,7 @@ impl Beside {
         as_text(&text.map(|byte| byte as u8))
     }
 
-    /// What a CPU counted, in the order of `bpf/counts.h`.
+    /// What a CPU counted, in the order of `bpf/lib/counts.h`.
     pub fn counts(&self, cpu: usize) -> [u64; DECISIONS] {
         // SAFETY: see above; the place is within the array.
         unsafe { (&raw const (*self.0.as_ptr()).counts[cpu % MAX_CPUS].of).read_volatile() }

@@ -1,4 +1,4 @@
-//! The kernel's functions and numbers in the forms that the program knows (`bpf/compat.h`), held against the kernel's types.
+//! The kernel's functions and numbers in the forms that the program knows (`bpf/lib/compat.h`), held against the kernel's types.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -46,7 +46,7 @@ pub struct Hog {
     pub since: Nanos,
 }
 
-/// Counters of one CPU: those of `enum decision` in `bpf/counts.h`.
+/// Counters of one CPU: those of `enum decision` in `bpf/lib/counts.h`.
 pub(crate) const DECISIONS: usize = 10;
 
 /// How often the scheduler took each of its ways, so far.

@@ -1,4 +1,4 @@
-//! The sets in which the kernel half looks for a CPU, as `bpf/kinds.h` and `bpf/sets.h` keep them: what the loader changes,
+//! The sets in which the kernel half looks for a CPU, as `bpf/place/kinds.h` and `bpf/lib/sets.h` keep them: what the loader changes,
 //! it sorts as they do.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -1,4 +1,4 @@
-//! The memory that the scheduler shares with us, as `bpf/grant.h` lays it out. All of it is read and written by several
+//! The memory that the scheduler shares with us, as `bpf/lib/grant.h` lays it out. All of it is read and written by several
 //! CPUs at once, hence atomics. The compiler holds every field against the type that libbpf read from the program.
 
 use std::mem::{offset_of, size_of};

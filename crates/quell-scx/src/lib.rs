@@ -5,19 +5,20 @@
 //! Linux host's scheduler, for policies that grant CPUs. What cannot
 //! wait for a policy happens in the kernel at the event, by the rules of [`quell_model::rule`].
 //!
-//! - `bpf/rules.h`: the rules, in C; tested against their reference functions in `quell-scx-rules`
-//! - `bpf/sets.h`: sets of CPUs and slots; `bpf/kinds.h`, `bpf/waiting.h`: which are kept; `bpf/look.h`: how a CPU is found in them
-//! - `bpf/state.h`: what is shared with the loader, which workload a thread belongs to; `bpf/task.h`: pointers of threads
-//! - `bpf/queues.h`: the workloads' queues; `bpf/bound.h`: those of bound threads; `bpf/groups.h`: shares in the tree of cgroups; `bpf/quota.h`: cpu.max
-//! - `bpf/together.h`: workloads that hold CPUs as one; `bpf/reweigh.h`: their threads' weights and latencies;
-//!   `bpf/overtake.h`: a wake-up takes the CPU of one that is far ahead
-//! - `bpf/budget.h`: a server's budget; `bpf/servers.h`, `bpf/serve.h`: servers and their threads
-//! - `bpf/holders.h`: who holds which CPU; `bpf/seek.h`: a waiting thread looks for one; `bpf/send.h`: it is put there;
-//!   `bpf/dispatch.h`: what a CPU runs next; `bpf/starving.h`: who waited for too long
-//! - `bpf/patrol.h`: what happens by the clock; `bpf/regroup.h`: threads go to another queue; `bpf/offline.h`: a CPU goes; `bpf/cookies.h`: core scheduling;
-//!   `bpf/passage.h`: who stopped inside the kernel goes on; `bpf/requests.h`: the request clock; `bpf/unread.h`: unread
-//!   data; `bpf/stuck.h`: who waits behind real-time
-//!   threads; `bpf/counts.h`: decisions, counted
+//! - `bpf/lib`: the kernel's interface (`kernel.h`, `compat.h`), the memory shared with the loader (`grant.h`), the records of
+//!   threads (`state.h`, `task.h`), sets (`sets.h`), counters of decisions (`counts.h`)
+//! - `bpf/hold`: which workload holds a CPU, and what runs there: the rules (`rules.h`; tested against their reference functions
+//!   in `quell-scx-rules`), changes of holders (`holders.h`, `waiting.h`), the next thread (`dispatch.h`), short preemptions
+//!   (`stay.h`, `grace.h`)
+//! - `bpf/place`: a CPU for a thread that wakes up: how one is found (`look.h`, `kinds.h`), taken (`seek.h`, `send.h`), or taken from
+//!   a thread of the same queue (`overtake.h`)
+//! - `bpf/queue`: the queues of waiting threads (`queues.h`, `numbers.h`), those of a slot by CPU (`bound.h`), by set of CPUs
+//!   (`masked.h`) and by cache (`cached.h`), and the choice between them (`divided.h`, `starving.h`); workloads that hold CPUs as
+//!   one (`together.h`), and their threads' weights (`reweigh.h`)
+//! - `bpf/groups`: the tree of cgroups (`groups.h`, `cgroups.h`), `cpu.max` (`quota.h`), a thread's workload (`slots.h`)
+//! - `bpf/serve`: deferrable servers: the budget (`budget.h`), the timer (`servers.h`), their threads (`serve.h`)
+//! - `bpf/tend`: the patrol's periodic work (`patrol.h`, `regroup.h`, `offline.h`, `cookies.h`), threads of the kernel (`upkeep.h`) and
+//!   those preempted in it (`passage.h`), and what is reported (`requests.h`, `unread.h`, `stuck.h`, `dump.h`)
 //! - `bpf/grant.bpf.c`: the scheduler's operations
 //! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading (`verified`), what the kernel holds then (`descriptors`), and commanding; `slots`: workloads come and go; `sets`:
 //!   sets of them; `news`: who waits, and the loader is woken;

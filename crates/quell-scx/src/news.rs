@@ -27,7 +27,7 @@ impl Grant {
         self.shared().listening.store(0, SeqCst);
     }
 
-    /// The slots of which a thread waits, by the sets in which the scheduler finds next holders (`bpf/waiting.h`): of a thousand a few. One in
+    /// The slots of which a thread waits, by the sets in which the scheduler finds next holders (`bpf/hold/waiting.h`): of a thousand a few. One in
     /// which a thread began to wait is in before the loop is woken for it; some wait no more.
     pub(crate) fn waiting(&self) -> SlotSet {
         let mut all = SlotSet::default();

@@ -12,31 +12,31 @@
  *
  * Limits: real-time threads come before all that. Each header has its own.
  */
-#include "state.h"
-#include "cgroups.h"
-#include "grace.h"
-#include "groups.h"
-#include "queues.h"
-#include "quota.h"
-#include "holders.h"
-#include "seek.h"
-#include "overtake.h"
-#include "dispatch.h"
-#include "stay.h"
-#include "send.h"
-#include "passage.h"
-#include "patrol.h"
-#include "requests.h"
-#include "stuck.h"
-#include "dump.h"
-#include "unread.h"
+#include "lib/state.h"
+#include "groups/cgroups.h"
+#include "hold/grace.h"
+#include "groups/groups.h"
+#include "queue/queues.h"
+#include "groups/quota.h"
+#include "hold/holders.h"
+#include "place/seek.h"
+#include "place/overtake.h"
+#include "hold/dispatch.h"
+#include "hold/stay.h"
+#include "place/send.h"
+#include "tend/passage.h"
+#include "tend/patrol.h"
+#include "tend/requests.h"
+#include "tend/stuck.h"
+#include "tend/dump.h"
+#include "tend/unread.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Why the scheduler ended, in the kernel's words. */
 char exit_reason[128];
 char exit_message[512];
-/* What stood where, as the kernel and `dump.h` say it. */
+/* What stood where, as the kernel and `tend/dump.h` say it. */
 char exit_dump[DUMP_BYTES];
 __s64 exit_code;
 __u64 exit_at;

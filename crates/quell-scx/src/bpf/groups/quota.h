@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cpu.max: a group that has used up its quota is throttled until the next period begins.
+ *
+ * Problem: run time is known when a thread stops, and threads of one group run on several CPUs at once.
+ *
+ * Rule: budget += quota a period, up to quota + burst; budget -= run time; at 0 the group is throttled. Its threads wait in
+ * a queue of its own meanwhile, and count for no workload's queue. A slice ends with the budget.
+ *
+ * Limits: each CPU may run one slice beyond the quota. That is a debt, which later periods pay.
+ */
+#ifndef QUELL_QUOTA_H
+#define QUELL_QUOTA_H
+
+#include "groups/groups.h"
+#include "queue/queues.h"
+#include "queue/reweigh.h"
+#include "tend/upkeep.h"
+
+#define PARKING (BY_TIME + NUMBERS) /* the first of the queues of throttled groups */
+#define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
+
+struct patrol {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct patrol);
+} patrols SEC(".maps");
+
+__u64 next_patrol; /* when the timer fires */
+
+/* The throttled group whose end the thread's group waits for: the highest one. */
+APART __u32 throttled_above(__u32 at)
+{
+	__u32 found = NO_GROUP;
+	int i;
+
+	if (!throttled_groups)
+		return found;
+	FOR(i, 0, MAX_DEPTH) {
+		struct group *g = group_at(at);
+
+		if (!g->limited)
+			break;
+		if (g->throttled)
+			found = at;
+		at = g->parent;
+		if (at >= MAX_GROUPS)
+			break;
+	}
+	return found;
+}
+
+/* The throttled group that holds the thread back. Who ends is let go: others may wait for that. */
+static __always_inline __u32 throttled_by(struct task_struct *p, struct thread *t, __u64 now)
+{
+	if (!throttled_groups || t->overdue || (p->flags & PF_EXITING))
+		return NO_GROUP;
+	return throttled_above(group_of(p, t, now));
+}
+
+/* What the periods that began since give, at most a quota and the burst on top of it. */
+static __always_inline void refill(struct group *g, __u64 now)
+{
+	__u64 began = g->began, period = g->period;
+
+	if (!period || now < began + period)
+		return;
+	__u64 periods = (now - began) / period;
+
+	if (__sync_val_compare_and_swap(&g->began, began, began + periods * period) != began)
+		return;
+	__s64 budget = g->budget, room = (__s64)(g->quota + g->burst) - budget;
+	__s64 worst = -(__s64)(MAX_DEBT_NS / period * g->quota);
+	/* More than a debt's worth of periods fills it anyway. */
+	__s64 more = (periods < MAX_DEBT_NS / SHORTEST_NS ? periods : MAX_DEBT_NS / SHORTEST_NS) * g->quota;
+
+	if (budget < worst)
+		more += worst - budget;
+	__sync_fetch_and_add(&g->budget, more < room ? more : room);
+}
+
+#define AGAIN 4 /* when other CPUs want the patrol earlier at the same time: else it comes at its next regular time */
+
+/* It is to come at the latest at this time. Was that later before? */
+static __always_inline bool comes_by(__u64 at)
+{
+	for (int i = 0; i < AGAIN; i++) {
+		__u64 before = *(volatile __u64 *)&next_patrol;
+
+		if (at >= before)
+			return false;
+		if (__sync_val_compare_and_swap(&next_patrol, before, at) == before)
+			return true;
+	}
+	return true;
+}
+
+/* Whoever sets the timer looks again: another CPU may have wanted an earlier time, and set the timer before. */
+static __always_inline void set_timer(struct patrol *patrol, __u64 now)
+{
+	for (int i = 0; i < AGAIN; i++) {
+		__u64 at = *(volatile __u64 *)&next_patrol;
+
+		bpf_timer_start(&patrol->timer, at > now + SHORTEST_NS ? at - now : SHORTEST_NS, 0);
+		if (*(volatile __u64 *)&next_patrol == at)
+			break;
+	}
+}
+
+/* The patrol comes at the latest at this time. */
+static __always_inline void patrol_by(__u64 at, __u64 now)
+{
+	__u32 first = 0;
+	struct patrol *patrol = bpf_map_lookup_elem(&patrols, &first);
+
+	if (patrol && comes_by(at))
+		set_timer(patrol, now);
+}
+
+/* The group and those above it have used so much. */
+APART int use_quota(__u32 at, __u64 ran, __u64 now)
+{
+	int i;
+
+	FOR(i, 0, MAX_DEPTH) {
+		struct group *g = group_at(at);
+
+		if (!g->limited)
+			break;
+		if (g->quota) {
+			refill(g, now);
+			__s64 left = __sync_fetch_and_sub(&g->budget, ran) - (__s64)ran;
+
+			if (left <= 0 && !__sync_lock_test_and_set(&g->throttled, 1)) {
+				__sync_fetch_and_add(&throttled_groups, 1);
+				count(THROTTLED);
+				patrol_by(g->began + g->period, now);
+			}
+		}
+		at = g->parent;
+		if (at >= MAX_GROUPS)
+			break;
+	}
+	return 0;
+}
+
+/* The thread has run since it was accounted for last. */
+static __always_inline void account(struct task_struct *p, struct thread *t, __u64 now)
+{
+	struct workload *w = workload_of(accounted_to(t));
+	__u64 ran = t->ran_at ? now - t->ran_at : 0;
+	__u32 at = group_of(p, t, now);
+
+	if (servers_on && t->served)
+		charge(t, now);
+	if (is_upkeep(p) || t->passes)
+		use_upkeep(scx_bpf_task_cpu(p), ran, now);
+	t->ran_at = now;
+	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
+	__sync_fetch_and_add(&w->run_time, ran);
+	if (!is_first_come_first_served(t->slot))
+		t->unpriced += ran;
+	if (is_reweighed(p, t))
+		reweigh(p, t, now);
+	if (group_at(at)->limited)
+		use_quota(at, ran, now);
+}
+
+/* The queue's clock follows the thread that runs, and so does its slot's. */
+static __always_inline void advance(struct task_struct *p, struct thread *t)
+{
+	__u32 number = timed_by(number_of_queue(p, t, t->slot));
+	__u64 *clock = clock_of(number);
+
+	if (t->vtime_of != number + 1)
+		return;
+	if ((__s64)(t->vtime - *clock) > 0)
+		*clock = t->vtime;
+	if (number < BOUND)
+		return;
+	__u64 place = t->vtime + ahead_of(number);
+
+	clock = clock_of(slot_of_number(number));
+	if ((__s64)(place - *clock) > 0)
+		*clock = place;
+}
+
+/* The threads at the head of the queue whose group is throttled wait elsewhere. */
+APART int park_head(__u32 number, __u64 now)
+{
+	struct task_struct *p;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
+		struct thread *t = thread_of(p);
+
+		if (!t)
+			break;
+		__u32 above = throttled_by(p, t, now);
+
+		/* `___it` is the iterator that the macro declares. */
+		if (above == NO_GROUP || !scx_bpf_dsq_move(&___it, p, PARKING + above, 0))
+			break;
+		ceases_to_wait(p, t);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+#endif

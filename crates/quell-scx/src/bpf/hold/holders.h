@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who holds which CPU: taken at a wake-up, yielded when nothing is left to run, inherited.
+ *
+ * Problem: several CPUs and the loader hand the same CPU on at the same time, and none may wait for another.
+ *
+ * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was seen; `held` is counted up before
+ * and down after, so that no workload has more than its limit at any moment. Then the CPU goes to the set of its kind, where
+ * those who look for one find it. A CPU of a real-time thread is yielded.
+ *
+ * Limits: who loses the exchange tries three times, then takes a CPU that nobody holds, or waits in its queue.
+ */
+#ifndef QUELL_HOLDERS_H
+#define QUELL_HOLDERS_H
+
+#include "queue/queues.h"
+
+/* Now, on the CPU that does this. Where something has just stopped, that was now: the clock costs more than this. */
+static __always_inline __u64 time_on(const struct cpu *c)
+{
+	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
+}
+
+/* The CPU goes from one holder to another, if the one still has it and the other may have one more. */
+static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
+{
+	if (cpu >= MAX_CPUS)
+		return false;
+	if (to < SYSTEM) {
+		struct workload *w = workload_at(&shared, to);
+
+		if (__sync_fetch_and_add(&w->held, 1) >= w->limit) {
+			__sync_fetch_and_sub(&w->held, 1);
+			return false;
+		}
+	}
+	if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, from, to) != from) {
+		if (to < SYSTEM)
+			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
+		return false;
+	}
+	if (from < SYSTEM)
+		__sync_fetch_and_sub(&workload_at(&shared, from)->held, 1);
+	if (sets_on)
+		sort_core_of(cpu);
+	/* It may have gone offline since it was chosen: either that sees the new holder, or it is seen here. */
+	if (to < SYSTEM && !*(volatile __u32 *)&cpu_at(&shared, cpu)->online) {
+		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NOBODY) == to)
+			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
+		if (sets_on)
+			sort_core_of(cpu);
+		return false;
+	}
+	return true;
+}
+
+/* CPUs on which nothing runs look again. */
+static __always_inline void wake_idle_cpus(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus)
+		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
+}
+
+/* The holder has nothing to run here. Where it had all CPUs that it may have, its threads that wait may use another one now. */
+static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
+{
+	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
+		return false;
+	cpu_at(&shared, cpu)->yielder = holder;
+	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
+	if (shared.listening & YIELDS)
+		wake_loader();
+	if (holder < SYSTEM && is_waiting(workload_of(holder)) && workload_of(holder)->held + 1 == workload_of(holder)->limit)
+		wake_idle_cpus();
+	return true;
+}
+
+/* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
+__u64 unserved;
+
+/* Seen from another CPU: what the kernel tells meanwhile counts more, until the kernel gives the CPU back. */
+static __always_inline void seems_away(struct cpu *c)
+{
+	__sync_val_compare_and_swap(&c->away, 0, FOUND);
+}
+
+static __always_inline void seems_back(struct cpu *c)
+{
+	__sync_val_compare_and_swap(&c->away, FOUND, 0);
+}
+
+/* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
+static __always_inline void lose_cpu(__u32 cpu, __u32 to, __u32 how, bool is_kept)
+{
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u32 holder = c->holder;
+
+	if (how == TOOK)
+		c->away = TOOK;
+	else
+		seems_away(c);
+	c->away_since = time_on(c);
+	c->stopped_at = 0;
+	c->hog = to;
+	if (holder >= SYSTEM || is_kept)
+		return;
+	yield_cpu(cpu, holder);
+	if (workload_of(holder)->lc)
+		__sync_fetch_and_add(&unserved, 1);
+}
+
+/* The CPU asks us for a thread, runs one of ours, or nobody. */
+static __always_inline void is_back(__u32 cpu)
+{
+	if (cpu_at(&shared, cpu)->away)
+		cpu_at(&shared, cpu)->away = 0;
+}
+
+/* This real-time thread has the CPU, though the kernel has not told so: that is known from now on. */
+APART int find_hog(__u32 cpu, __u32 pid)
+{
+	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != pid))
+		lose_cpu(cpu, pid, FOUND, false);
+	return 0;
+}
+
+/* Has a real-time thread the CPU? */
+static __always_inline bool is_hogged(__u32 cpu)
+{
+	struct task_struct *p = scx_bpf_cpu_curr(cpu);
+
+	if (!p || p->prio >= MAX_RT_PRIO)
+		return false;
+	find_hog(cpu, p->pid);
+	return true;
+}
+
+#define TRIES 3 /* when another CPU is faster, or a real-time thread turns out to have it */
+#define TRIED MAX_CPUS /* no CPU, but after as many tries: there may be one */
+
+/* The looks of each CPU, which does one at a time: interrupts are off. */
+struct look looks[MAX_CPUS];
+
+/* A look for a CPU for the thread. Returns its number. */
+static __always_inline __u32 begin_look(struct task_struct *p, __u32 slot)
+{
+	__u32 here = bpf_get_smp_processor_id(), bytes = (shared.nr_cpus + 63) / 64 * sizeof(__u64);
+	struct look *look = AT(looks, here, MAX_CPUS);
+
+	look->slot = slot;
+	look->last = scx_bpf_task_cpu(p);
+	look->some = (__u32)p->nr_cpus_allowed < shared.nr_cpus || p->migration_disabled;
+	if (look->some && (bytes > sizeof(look->cpus) || bpf_probe_read_kernel(look->cpus, bytes, untrusted(p)->cpus_ptr)))
+		look->some = false;
+	return here;
+}
+
+APART __u32 look_on_wake_up(__u32 here)
+{
+	return rule_on_wake_up(&shared, AT(looks, here, MAX_CPUS));
+}
+
+APART __u32 look_for_unheld(__u32 here, __u32 except)
+{
+	return rule_unheld(&shared, AT(looks, here, MAX_CPUS), except);
+}
+
+/* One that is bound to a CPU that was never there seems to use all. */
+static __always_inline __u32 if_usable(struct task_struct *p, __u32 cpu)
+{
+	return cpu < MAX_CPUS && may_run_on(p, cpu) ? cpu : NO_CPU;
+}
+
+/* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
+static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
+{
+	__u32 last = scx_bpf_task_cpu(p);
+
+	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
+		return NO_CPU;
+	if (rule_is_best(&shared, slot, last) && may_run_on(p, last))
+		return last;
+	return if_usable(p, look_on_wake_up(begin_look(p, slot)));
+}
+
+/*
+ * The CPU that a thread which wakes up is sent to. Of a real-time thread that takes an idle CPU the kernel does not tell, and
+ * of one that preempts one of ours not before it does: then the thread would have to look for another CPU, while that one
+ * waits.
+ */
+static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
+{
+	__u32 cpu = choose_cpu(p, slot);
+
+	if (cpu >= MAX_CPUS || !has_real_time(cpu))
+		return cpu;
+	seems_away(cpu_at(&shared, cpu));
+	return choose_cpu(p, slot);
+}
+
+static __always_inline bool take(__u32 cpu, __u32 slot)
+{
+	__u32 from = cpu_at(&shared, cpu)->holder;
+
+	if (from == slot || !hand(cpu, from, slot))
+		return false;
+	if (from < SYSTEM)
+		count(PREEMPTED);
+	return true;
+}
+
+/* A thread of the workload waits: the CPU that the workload gets at once; NO_CPU or TRIED, if there is none. */
+static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
+{
+	int i;
+
+	FOR(i, 0, TRIES) {
+		__u32 cpu = choose_cpu(p, slot);
+
+		if (cpu >= MAX_CPUS)
+			return NO_CPU;
+		if (!is_hogged(cpu) && take(cpu, slot))
+			return cpu;
+	}
+	return TRIED;
+}
+
+/* The workload gets a CPU that nobody holds, if there is one for the thread. */
+static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
+{
+	if (!workload_of(slot)->on_wake_up)
+		return;
+	__u32 cpu = if_usable(p, look_for_unheld(begin_look(p, slot), except));
+
+	if (cpu < MAX_CPUS && !is_hogged(cpu) && hand(cpu, NOBODY, slot))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/*
+ * A thread of the workload has come to this CPU, which was chosen for it. The kernel's lock of the CPU is held: from here on
+ * the CPU neither decides nor goes to a higher class before the thread is in its queue. May the workload have it?
+ */
+static __always_inline bool take_chosen(__u32 cpu, __u32 slot)
+{
+	return workload_of(slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) && take(cpu, slot);
+}
+
+/* The place of who inherits the CPU, after this place in the line; NOT_IN_LINE: nobody does. */
+APART __u64 next_in_line(__u32 cpu, __u64 after)
+{
+	return rule_heir(&shared, cpu, after);
+}
+
+/* Who inherits the CPU. */
+static __always_inline __u32 heir_of(__u32 cpu)
+{
+	return slot_in_line(next_in_line(cpu, 0));
+}
+
+/* May the workload take a CPU from best-effort work? */
+static __always_inline bool is_owed_cpu(__u32 slot)
+{
+	struct workload *w = workload_of(slot);
+
+	return w->lc && (w->held < w->guaranteed || w->held < w->burst);
+}
+
+/*
+ * A thread runs on a CPU that another workload holds: the CPU changed hands while it chose the thread, and the kernel loses
+ * a kick of a CPU that is just choosing. A latency-critical thread may keep it; else the CPU looks again.
+ */
+static __always_inline void settle_holder(__u32 cpu, __u32 holder, __u32 slot)
+{
+	bool is_best_effort = holder < SYSTEM && !workload_of(holder)->lc;
+
+	if (!is_best_effort || !is_owed_cpu(slot) || !hand(cpu, holder, slot))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* The CPU's request is over, and with it the ban of its siblings: they look for work again. */
+static __always_inline void end_request(__u32 cpu)
+{
+	if (cpu >= MAX_CPUS)
+		return;
+	struct cpu *c = cpu_at(&shared, cpu);
+	__u64 start = c->request_start;
+
+	c->request_start = 0;
+	if (!rule_ban_holds(c->banned_for, start))
+		return;
+	c->banned_for = NO_REQUEST;
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = c->sibling[i];
+
+		if (sibling < MAX_CPUS)
+			scx_bpf_kick_cpu(sibling, SCX_KICK_PREEMPT);
+	}
+}
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The rules: who gets a CPU at a wake-up, who inherits one at a yield, when a ban ends, when the system has its turn.
+ *
+ * Problem: what a policy wants has to happen at the event, before the loader could know of it.
+ *
+ * Rule: each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
+ * tests can run these functions beside the reference. Whoever includes this file defines before:
+ *   FOR(i, from, to)     a loop
+ *   WHILE(condition)     likewise
+ *   GOES_ON              true in a loop's condition
+ *   OPAQUE(i)            keeps the compiler from knowing what i is
+ *   SETS_ON              are there sets of CPUs? (`place/kinds.h`)
+ *   KIND(s, cpu)         calls kind_of_cpu (`place/kinds.h`)
+ *   LEAVE_KIND(s, kind, cpu) calls leave_kind
+ *   FIT(s, cpu, slot)    calls rule_fit
+ *   FIT_FROM(s, look, cpu) calls rule_fit_from (`place/look.h`)
+ *   IN_PLACE(s, look, kind, in, but) calls rule_in_place (`place/look.h`)
+ *   SERVED(s, cpu)       does a server's thread have the CPU?
+ *   HAS_REAL_TIME(cpu)   does a real-time thread have it, or will when it chooses?
+ *
+ * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`hand`). All slots that wait are looked at
+ * if each holds CPUs already or has a rank.
+ */
+#ifndef QUELL_RULES_H
+#define QUELL_RULES_H
+
+#include "place/kinds.h"
+#include "hold/waiting.h"
+
+/* Has it lasted so long? Not at all, if it began on another CPU after the clock was read here. */
+static inline bool lasts(__u64 since, __u64 now, __u64 span)
+{
+	return (__s64)(now - since) >= (__s64)span;
+}
+
+/* `ban_holds`: as long as the CPU works on the request that the ban was imposed for. */
+static inline bool rule_ban_holds(__u64 banned_for, __u64 now_on)
+{
+	return now_on != 0 && now_on == banned_for;
+}
+
+/* Does a sibling's ban park this CPU? */
+static __always_inline bool is_banned(const struct shared *s, __u32 cpu)
+{
+	if (!s->bans)
+		return false;
+	if (cpu >= MAX_CPUS)
+		return true;
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = cpu_at(s, cpu)->sibling[i];
+
+		if (sibling < MAX_CPUS && rule_ban_holds(cpu_at(s, sibling)->banned_for, cpu_at(s, sibling)->request_start))
+			return true;
+	}
+	return false;
+}
+
+/* May the CPU be handed out? */
+static __always_inline bool is_available(const struct shared *s, __u32 cpu)
+{
+	if (cpu >= MAX_CPUS)
+		return false;
+	const struct cpu *c = cpu_at(s, cpu);
+
+	return c->in_pool && c->online && !c->away && !SERVED(s, cpu) && !is_banned(s, cpu);
+}
+
+/* From whom a CPU would be taken, the first first; and what runs beside it, the best first. */
+enum from { FROM_NOBODY, FROM_BEST_EFFORT, FROM_LATENCY_CRITICAL, FROM_NONE };
+enum beside { BESIDE_NOBODY, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
+#define UNFIT (FROM_NONE * BESIDES)
+
+static __always_inline __u32 rule_beside(const struct shared *s, __u32 cpu, __u32 slot)
+{
+	const struct cpu *c = cpu_at(s, cpu);
+	__u32 worst = BESIDE_NOBODY;
+
+	for (int i = 0; i < SIBLINGS; i++) {
+		__u32 sibling = c->sibling[i];
+
+		if (sibling >= MAX_CPUS)
+			break;
+		__u32 holder = cpu_at(s, sibling)->holder;
+
+		if (holder == slot)
+			return BESIDE_ITSELF;
+		if (holder < SYSTEM)
+			worst = BESIDE_OTHERS;
+	}
+	return worst;
+}
+
+/* How fit is the CPU for one more of the workload's threads? The lower the better; UNFIT: it may not have it. */
+static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
+{
+	if (slot >= SYSTEM || cpu >= MAX_CPUS || !is_available(s, cpu))
+		return UNFIT;
+	const struct workload *own = workload_at(s, slot);
+	__u32 holder = cpu_at(s, cpu)->holder;
+	__u32 from = FROM_NOBODY;
+
+	if (holder == slot)
+		return UNFIT;
+	if (holder < SYSTEM) {
+		const struct workload *other = workload_at(s, holder);
+		bool is_guaranteed = own->held < own->guaranteed;
+
+		if (!other->lc && (is_guaranteed || own->held < own->burst))
+			from = FROM_BEST_EFFORT;
+		else if (other->lc && is_guaranteed && other->held > other->guaranteed)
+			from = FROM_LATENCY_CRITICAL;
+		else
+			return UNFIT;
+	}
+	return from * BESIDES + rule_beside(s, cpu, slot);
+}
+
+/* Nothing is better than the CPU where the workload's thread ran last. */
+static inline bool rule_is_best(const struct shared *s, __u32 slot, __u32 last)
+{
+	return last < MAX_CPUS && workload_at(s, slot)->held < workload_at(s, slot)->limit && !FIT(s, last, slot);
+}
+
+/* `overtakes`: is who runs further ahead in virtual time than the wake-up latency of who wakes up? */
+static inline bool rule_overtakes(__u64 running, __u64 woken, __u64 latency)
+{
+	return (__s64)(running - woken) > 0 && running - woken > latency;
+}
+
+/* The place in the line of who holds so many other CPUs: by rank, then by those. */
+static inline __u64 rule_place(const struct workload *w, __u32 held)
+{
+	return ((__u64)w->rank << 16) | (held & 0xffff);
+}
+
+/*
+ * A place in the line for a CPU, no two the same. From the highest bit on: is it not an LC workload below its guarantee, is
+ * it not an LC workload, rank, CPUs held, slot. None is 0.
+ */
+#define NOT_IN_LINE (~0ULL)
+#define BEHIND_OWED (1ULL << 61)
+#define BEHIND_LC (1ULL << 60)
+
+static inline __u32 slot_in_line(__u64 place)
+{
+	return place == NOT_IN_LINE ? NOBODY : (place - 1) & (MAX_SLOTS - 1);
+}
+
+/* A workload's place in the line for a CPU. NOT_IN_LINE: it wants none, or may have no more. */
+static inline __u64 rule_place_in_line(const struct shared *s, __u32 slot, __u32 holder)
+{
+	const struct workload *w = workload_at(s, slot);
+	__u32 held = w->held - (holder == slot);
+
+	if (!w->in_line || held >= w->limit)
+		return NOT_IN_LINE;
+	__u64 place = (rule_place(w, held) * MAX_SLOTS | slot) + 1;
+
+	if (!w->lc)
+		return place | BEHIND_OWED | BEHIND_LC;
+	return held < w->guaranteed ? place : place | BEHIND_OWED;
+}
+
+/* The first place of a class after this one. */
+static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u32 holder, __u64 after)
+{
+	struct set *set = &s->waiting[lc & 1];
+	__u64 first = NOT_IN_LINE;
+	__u32 slot;
+
+	EACH_IN(set, slot) {
+		if (!is_waiting(workload_at(s, slot))) {
+			if (s->nr_slots > FEW_SLOTS)
+				slot_waits_not(s, lc, slot);
+			continue;
+		}
+		if (workload_at(s, slot)->lc != lc) {
+			slot_waits_not(s, lc, slot);
+			/* It is found among those of its class, which come next. */
+			if (lc)
+				continue;
+		}
+		__u64 place = rule_place_in_line(s, slot, holder);
+
+		if (place <= after || place >= first)
+			continue;
+		first = place;
+		/* No later slot of the class can come before one that holds nothing and has the first rank. */
+		if (!((place - 1) % BEHIND_LC / MAX_SLOTS) && (!lc || place < BEHIND_LC))
+			return first;
+	}
+	return first;
+}
+
+/*
+ * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
+ * then the lowest rank, then who holds the fewest other CPUs, then the lowest slot. Nobody inherits a banned CPU, and nobody
+ * beyond the limit. Those up to the place `after` turned out to have no thread that may run on the CPU; 0: none did. Returns
+ * the heir's place.
+ */
+static __always_inline __u64 rule_heir(struct shared *s, __u32 cpu, __u64 after)
+{
+	if (!is_available(s, cpu) || cpu >= MAX_CPUS)
+		return NOT_IN_LINE;
+	__u32 holder = cpu_at(s, cpu)->holder;
+	__u64 first = s->waiting[1].words ? rule_first_in_line(s, 1, holder, after) : NOT_IN_LINE;
+
+	return first == NOT_IN_LINE && s->waiting[0].words ? rule_first_in_line(s, 0, holder, after) : first;
+}
+
+/* Does the workload hold no more CPUs than are its own whatever others want? */
+static inline bool is_within_guarantee(const struct workload *w)
+{
+	return w->lc && w->held <= w->guaranteed;
+}
+
+/* Has it been a slice since the system's threads last ran on this CPU? Then their next turn begins. */
+static inline bool rule_system_turn_begins(const struct shared *s, __u32 cpu, __u64 now)
+{
+	return lasts(cpu_at(s, cpu)->system_until, now, s->be_slice_ns);
+}
+
+/*
+ * Do the system's threads have their turn on this CPU, before anybody else? Always where it is parked; slice by slice with
+ * a BE workload, and with whoever would inherit a CPU that nobody holds; on an LC's CPU only when they have waited for as
+ * long as is allowed, and twice as long where the LC has no more than it is guaranteed, or where the loop polls: others give
+ * way first.
+ */
+static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64 now, __u64 waiting_since)
+{
+	if (cpu >= MAX_CPUS)
+		return true;
+	__u32 holder = cpu_at(s, cpu)->holder;
+	bool gives_way = false;
+
+	if (!polls) {
+		if (holder == PARKED)
+			return true;
+		if (holder == NOBODY || !workload_at(s, holder)->lc)
+			return !lasts(cpu_at(s, cpu)->system_since, now, s->be_slice_ns) || rule_system_turn_begins(s, cpu, now);
+		gives_way = !is_within_guarantee(workload_at(s, holder));
+	}
+	return lasts(cpu_at(s, cpu)->system_until, now, s->system_ns) &&
+	       lasts(waiting_since, now, gives_way ? s->system_ns : 2 * s->system_ns);
+}
+
+#endif

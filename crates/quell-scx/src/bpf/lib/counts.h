@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Decisions, counted.
+ *
+ * Problem: a scheduler that is asked "why was this late?" has to say how often it took each of its ways out.
+ *
+ * Rule: one counter an outcome. Each CPU adds to a line of its own, 64 bytes, which no other CPU writes; the loader adds
+ * the lines up.
+ *
+ * Limits: counters say how often, not of which thread. A sum that is read while CPUs decide is of no single moment.
+ */
+#ifndef QUELL_COUNTS_H
+#define QUELL_COUNTS_H
+
+#include "lib/grant.h"
+
+enum decision {
+	PREEMPTED,     /* a wake-up took a CPU from another workload */
+	STAYED,        /* a best-effort thread stayed on its CPU behind a real-time thread */
+	MADE_WAY,      /* or behind a latency-critical one */
+	IN_VAIN,       /* one that had stayed or made way went to a queue all the same */
+	STARVING,      /* a starving thread had a turn */
+	THROTTLED,     /* a cgroup used up its quota */
+	REFUSED,       /* a thread came, and its workload got no CPU by the rules */
+	OVERTAKEN,     /* a wake-up took a CPU from a thread of its own queue that was far ahead */
+	BESIDE_SERVER, /* others had a turn while a server had work and budget */
+	PASSED,        /* a thread that stopped inside the kernel went on there, as latency-critical work was hindered */
+	DECISIONS,
+};
+
+/* Of one CPU: cache lines of its own. The loader reads them in this order. */
+struct counts {
+	__u64 of[DECISIONS];
+} __attribute__((aligned(64)));
+
+struct counts counts[MAX_CPUS];
+
+static __always_inline void count(enum decision what)
+{
+	__u32 here = bpf_get_smp_processor_id();
+
+	/* An interrupt of this CPU may count, too. */
+	__sync_fetch_and_add(&AT(counts, here, MAX_CPUS)->of[what], 1);
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The scheduler's state: what it shares with the loader, the table of cgroups, and what it knows of each thread.
+ *
+ * Problem: each event has to find what is known of its thread and of its CPU, without a lock.
+ *
+ * Rule: a thread's record lives and dies with the thread (task storage), a CPU's and a workload's are places of an array.
+ * Indices are masked where they are used, so that the verifier sees them within their table.
+ *
+ * Limits: what is beyond an array is masked into it: callers compare first.
+ */
+#ifndef QUELL_STATE_H
+#define QUELL_STATE_H
+
+#include "lib/kernel.h"
+#include "lib/grant.h"
+#include "lib/task.h"
+
+/* Are there servers? */
+SWITCH servers_on;
+/* Do workloads hold CPUs as one? */
+SWITCH together_on;
+/* Are there several last-level caches? */
+SWITCH caches_on;
+
+/* Are there more than a few CPUs, so that sets of them are kept? */
+SWITCH sets_on;
+
+/* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
+const volatile __u64 overdue_ns = 15000000000ULL;
+
+/* A zero of which the verifier does not know that it is one: it would follow a loop that begins at a known number turn by turn. */
+int zero;
+
+#define FOR(i, from, to) for (i = (from) + zero; i < (int)(to) && can_loop; i++)
+#define GOES_ON can_loop
+#define WHILE(condition) while ((condition) && GOES_ON)
+#define OPAQUE(i) barrier_var(i)
+#define FIT(s, cpu, slot) fit_of(cpu, slot)
+#define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
+#define HAS_REAL_TIME(cpu) has_real_time(cpu)
+__u32 fit_of(__u32 cpu, __u32 slot);
+#define SETS_ON sets_on
+#define KIND(s, cpu) its_kind(cpu)
+#define LEAVE_KIND(s, kind, cpu) leave_its_kind(kind, cpu)
+__u32 its_kind(__u32 cpu);
+int leave_its_kind(__u32 kind, __u32 cpu);
+#define IN_PLACE(s, look, kind, in, but) in_place(look, kind, in, but)
+#define FIT_FROM(s, look, cpu) fit_from(look, cpu)
+struct look;
+__u32 fit_from(struct look *look, __u32 cpu);
+__u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but);
+static __always_inline bool has_real_time(__u32 cpu);
+#include "place/look.h"
+#include "serve/budget.h"
+#include "lib/counts.h"
+
+/* Zero at first; the loader fills its part in before the scheduler starts. */
+struct shared shared;
+
+APART __u32 its_kind(__u32 cpu)
+{
+	return kind_of_cpu(&shared, cpu);
+}
+
+APART int leave_its_kind(__u32 kind, __u32 cpu)
+{
+	leave_kind(&shared, kind, cpu);
+	return 0;
+}
+
+APART __u32 fit_of(__u32 cpu, __u32 slot)
+{
+	return rule_fit(&shared, cpu, slot);
+}
+
+/* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
+static __always_inline bool has_real_time(__u32 cpu)
+{
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && rq->rt.rt_nr_running;
+}
+
+APART __u32 fit_from(struct look *look, __u32 cpu)
+{
+	return look ? rule_fit_from(&shared, look, cpu) : UNFIT_FROM;
+}
+
+APART __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
+{
+	return look ? rule_in_place(&shared, look, kind, in, but) : NO_CPU;
+}
+
+/* What the CPU's kind depends on has changed, and its siblings'. */
+APART int sort_core_of(__u32 cpu)
+{
+	sort_core(&shared, cpu);
+	return 0;
+}
+
+APART int waits_from_now(__u32 slot)
+{
+	slot_waits(&shared, slot);
+	return 0;
+}
+
+/* From a cgroup's number to its workload's slot: the loader's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u32);
+} cgroups SEC(".maps");
+
+/* Wakes a loader that listens. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} wakeups SEC(".maps");
+
+struct thread {
+	__u64 cgroup;     /* as of the last look */
+	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked, or it may have moved */
+	__u32 slot;
+	__u32 waits_in;   /* the number of the queue in which it waits, plus one (`queue/bound.h`); 0: none */
+	__u32 chosen;     /* the CPU that was chosen for it when it woke up, plus one, until it comes there */
+	__u32 woke;       /* did it wake up since it ran last? */
+	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
+	__u32 stopped_on; /* the CPU where it stopped last and may stay, plus one; 0: it may not, or is in a queue again */
+	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
+	__u64 waits_since; /* since when it waits in that queue */
+	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */
+	__u64 ran_at;     /* until when its run time is accounted for */
+	__u64 slice_left; /* ns, of the slice that it was given last, as of then */
+	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
+	__u64 vtime;
+	__u64 vtime_of;   /* the number of the queue whose clock that is by, plus one */
+	__u64 unpriced;   /* ns that it ran and that are not in its virtual time yet */
+
+	__u32 served;     /* the server for which it waits or runs, counted over all CPUs, plus one; 0: none */
+	__u32 unserved;   /* its workload has servers, but none for it: it is the system's */
+	__u64 turn;       /* its place in the server's queue: when its turn of a slice began to be due; 0: it sleeps */
+
+	__u64 tg;         /* the address of its cgroup's record in the kernel, as of the last look */
+	__u32 groups_generation;
+	__u32 group;      /* its place */
+	__u64 counted_in; /* the cgroup in whose load it is counted */
+	__u32 counted_at; /* the place of that */
+	__s32 counted;    /* with this weight; 0: it is not */
+
+	__u32 member;     /* its own workload's slot, where another one leads */
+	__u32 own_weight; /* given by the loader; 0: none */
+	__u64 latency;    /* likewise, ns */
+	__u32 first;      /* does it come first in its queue because it overtakes? */
+
+	__u64 hindered_since; /* when it began to sleep without being interruptible, last */
+	__u32 passes;         /* does it go on because it stopped inside the kernel? */
+
+	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+static __always_inline struct thread *thread_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&threads, p, 0, 0);
+}
+
+/* Is it the thread that decides? */
+static __always_inline bool is_loop(struct task_struct *p)
+{
+	return p->pid == (__s32)shared.loops_thread;
+}
+
+/* And does it have a CPU of its own, on which it polls? */
+static __always_inline bool polls(struct task_struct *p)
+{
+	return is_loop(p) && p->nr_cpus_allowed == 1;
+}
+
+static __always_inline struct workload *workload_of(__u32 slot)
+{
+	return workload_at(&shared, slot);
+}
+
+#define WEIGHT_ONE 100 /* cpu.weight's default, and a thread's at nice 0 */
+#define ANY_DEPTH (1 << 20) /* of cgroups: more than there are */
+
+#endif

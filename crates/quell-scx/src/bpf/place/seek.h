@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A thread that waits looks for a CPU.
+ *
+ * Problem: a thread that comes must neither wait beside a CPU that it may use, nor take one for nothing.
+ *
+ * Rule: in this order: a CPU by the workload's rules, which is kicked; else the loader is told, if it may grant one. A
+ * thread that lost its CPU to another one takes a CPU without a holder on which nothing runs. The system's threads take
+ * idle CPUs, or their turn where best-effort work runs.
+ *
+ * Limits: a workload's threads look as `place/look.h` does; for the loop all CPUs are looked at, in the order of their numbers.
+ */
+#ifndef QUELL_SEEK_H
+#define QUELL_SEEK_H
+
+#include "hold/grace.h"
+#include "hold/holders.h"
+#include "queue/queues.h"
+
+/* An idle CPU for one of the system's threads, unless a ban parks it. */
+static __always_inline __s32 idle_cpu(struct task_struct *p, __s32 first)
+{
+	__s32 cpu = first;
+
+	if (first < 0 || !may_run_on(p, first) || !scx_bpf_test_and_clear_cpu_idle(first))
+		cpu = pick_idle_cpu_of(p);
+	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
+}
+
+/* Does latency-critical work run here? */
+static __always_inline bool runs_lc(__u32 cpu)
+{
+	__u32 slot = cpu_at(&shared, cpu)->runs;
+
+	return slot < SYSTEM && workload_of(slot)->lc;
+}
+
+static __always_inline bool is_held_by_lc(__u32 cpu)
+{
+	__u32 holder = cpu_at(&shared, cpu)->holder;
+
+	return holder < SYSTEM && workload_of(holder)->lc;
+}
+
+/* The kernel's own threads and the loop go before best-effort work; they wait for latency-critical work as all the system. */
+static __always_inline bool goes_before_best_effort(struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) || is_loop(p);
+}
+
+/*
+ * A thread of the system wakes up. How long may it run here at once, in ns, whatever runs? 0: not at all. One that may run
+ * elsewhere does not come to a real-time thread's CPU.
+ */
+static __always_inline __u64 runs_at_once(struct task_struct *p, __u32 cpu, __u64 now)
+{
+	if (!goes_before_best_effort(p) || SERVED(&shared, cpu) || (p->nr_cpus_allowed != 1 && is_hogged(cpu)))
+		return 0;
+	if (is_upkeep(p) && (runs_lc(cpu) || is_held_by_lc(cpu))) {
+		__u64 left = upkeep_left(cpu, now);
+
+		upkeep_on(cpu)->comes = left;
+		return left;
+	}
+	return runs_lc(cpu) ? 0 : shared.be_slice_ns;
+}
+
+/* A CPU where best-effort work gives way to the thread. */
+static __noinline __u32 cpu_of_best_effort(struct task_struct *p)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && may_run_on(p, cpu) &&
+		    !is_hogged(cpu))
+			return cpu;
+	}
+	return NO_CPU;
+}
+
+/* A thread of the system waits: for an idle CPU, or, if it has just come, for its turn where BE work runs. */
+static __always_inline void find_cpu_for_system(struct task_struct *p, bool came, __u64 now)
+{
+	__s32 home = scx_bpf_task_cpu(p);
+	__s32 cpu = idle_cpu(p, home);
+
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	if (!came || home < 0 || !may_run_on(p, home))
+		return;
+	/* One of its own kind is not preempted: each such preemption would cause the next one. */
+	if (cpu_at(&shared, home)->runs < SYSTEM && !SERVED(&shared, home) && rule_system_turn(&shared, home, false, now, now))
+		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
+}
+
+/* On the CPU where it was, one of its own workload runs that has cpu.idle: it goes before that. */
+static __always_inline void displace_idle(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	__u32 home = scx_bpf_task_cpu(p);
+
+	if (group_at(t->group)->idle || home >= MAX_CPUS || !cpu_at(&shared, home)->runs_idle)
+		return;
+	if (cpu_at(&shared, home)->runs == slot && may_run_on(p, home))
+		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
+}
+
+/*
+ * A queue formed that the rules did not serve: may the loader grant a CPU? Nobody may beyond the limit; and below the
+ * guarantee it is no decision that is missing, but a CPU.
+ */
+static __always_inline bool is_for_loader(__u32 slot)
+{
+	struct workload *w = workload_of(slot);
+
+	return !w->on_wake_up || (w->held >= w->guaranteed && w->held >= w->burst && w->held < w->limit);
+}
+
+/* Best-effort work in line gets a CPU that is yielded without the loader: that is told of a queue of it now and then. */
+static __always_inline bool may_tell(struct workload *w)
+{
+	return w->lc || !w->in_line || !(shared.listening & CALM);
+}
+
+/*
+ * A thread has come to wait: a queue formed, or not. Where the system has its turn on the CPU that it got, it would wait for the
+ * end of that: another CPU, on which nothing runs, serves it at once. Returns true if its workload got a CPU.
+ */
+static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
+{
+	displace_idle(p, t, slot);
+	if (slot == SYSTEM) {
+		find_cpu_for_system(p, true, now);
+		return false;
+	}
+	__u32 cpu = take_cpu(p, slot);
+
+	if (cpu < MAX_CPUS) {
+		if (!gives_grace(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		if (cpu_at(&shared, cpu)->runs == SYSTEM)
+			take_unheld_cpu(p, slot, NO_CPU);
+		return true;
+	}
+	struct workload *w = workload_of(slot);
+
+	if (cpu == TRIED)
+		take_unheld_cpu(p, slot, NO_CPU);
+	if (w->on_wake_up)
+		count(REFUSED);
+	if (w->lc) {
+		__sync_fetch_and_add(&unserved, 1);
+		if (w->held)
+			w->crowded_at = now;
+	}
+	if (formed && is_for_loader(slot) && may_tell(w))
+		wake_loader();
+	return false;
+}
+
+#endif

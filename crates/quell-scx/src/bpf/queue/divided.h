@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * From which of a slot's queues a thread comes.
+ *
+ * Problem: a slot has several queues: by set of CPUs, each with its own clock (`queue/masked.h`), and by cache (`queue/cached.h`).
+ *
+ * Rule: of the queues that this CPU may use, that whose first thread has the first place by the slot's clock, or has come
+ * first; one of another cache has to be first by far. Where a thread starves, that whose first thread has waited for the
+ * longest.
+ *
+ * Limits: each choice looks at the first thread of each queue by set, of this cache's and of one other cache's. What came since
+ * then is taken from any of the slot's, those of the nearest caches by number first.
+ */
+#ifndef QUELL_DIVIDED_H
+#define QUELL_DIVIDED_H
+
+#include "groups/quota.h"
+
+/* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
+static __always_inline bool pull(__u32 number)
+{
+	if (is_of_bound(number))
+		return scx_bpf_dsq_move_to_local(queue_of(number));
+	__u32 *pulls = &workload_of(slot_of_number(number))->pulls;
+
+	__sync_fetch_and_add(pulls, 1);
+	bool comes = scx_bpf_dsq_move_to_local(queue_of(number));
+
+	__sync_fetch_and_sub(pulls, 1);
+	return comes;
+}
+
+/* The same after those whose group is throttled. */
+static __always_inline bool pull_next(__u32 number, __u64 now)
+{
+	if (throttled_groups)
+		park_head(number, now);
+	return pull(number);
+}
+
+APART bool run_first(__u32 number, __u64 now)
+{
+	return pull_next(number, now);
+}
+
+#define NOWHERE (~0ULL)
+
+/* Is it the queue of another cache than this CPU's? */
+static __always_inline bool is_far(__u32 number, __u32 cpu)
+{
+	return is_of_cache(number) && number != number_of_cached(slot_of_number(number), cache_of(cpu));
+}
+
+/*
+ * The place of the queue's first thread that may run here, by its slot's clock; NOWHERE: there is none. In another cache's queue
+ * it counts as AWAY_SLICES of a thread of common weight behind.
+ */
+APART __u64 first_place(__u32 number, __u32 cpu)
+{
+	struct task_struct *p;
+	__u64 place = NOWHERE;
+
+	if (!scx_bpf_dsq_nr_queued(queue_of(number)))
+		return NOWHERE;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
+		if (!may_run_on(p, cpu))
+			continue;
+		struct thread *t = is_far(number, cpu) ? thread_of(p) : NULL;
+
+		place = p->scx.dsq_vtime + ahead_of(number);
+		if (t)
+			place += virtual_time(t->group, WEIGHT_ONE, AWAY_SLICES * shared.be_slice_ns);
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return place;
+}
+
+/* The queue of one cache after the other, by the clock: CPUs of one cache do not look at the same one. */
+static __always_inline __u32 another_cache(__u32 slot, __u32 cpu, __u64 now)
+{
+	__u32 others = cached_parts() > 1 ? cached_parts() - 1 : 1, turn = (now >> 20) + cpu;
+
+	return number_of_cached(slot, (cache_of(cpu) + 1 + turn % others) % (others + 1));
+}
+
+/* The queues that are looked at before a thread is chosen: by set, the slot's own, this cache's, and one other cache's. */
+#define LOOKED_INTO (MASKS + 3)
+
+static __always_inline __u32 looked_into(__u32 slot, __u32 cpu, __u32 at, __u64 now)
+{
+	if (at < MASKS)
+		return number_of_part(slot, at);
+	if (at == MASKS)
+		return slot;
+	return at == MASKS + 1 ? number_of_cached(slot, cache_of(cpu)) : another_cache(slot, cpu, now);
+}
+
+/* Of the slot's queues that whose first thread comes next here by the slot's clock. */
+APART __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
+{
+	__u64 first = NOWHERE;
+	__u32 next = slot;
+	int i;
+
+	FOR(i, first_part(slot), caches_on ? LOOKED_INTO : MASKS + 1) {
+		__u32 number = looked_into(slot, cpu, i, now);
+
+		if (number != slot && (!is_waiting_in(number) || !may_take_from(number, cpu)))
+			continue;
+		__u64 place = first_place(number, cpu);
+
+		if (place != NOWHERE && (first == NOWHERE || (__s64)(place - first) < 0)) {
+			first = place;
+			next = number;
+		}
+	}
+	return next;
+}
+
+/* And that whose first thread has come first. */
+APART __u32 next_by_coming(__u32 slot, __u32 cpu, __u64 now)
+{
+	__u32 near = number_of_cached(slot, cache_of(cpu)), far = another_cache(slot, cpu, now);
+
+	if (!is_waiting_in(far))
+		return near;
+	return first_waits_since(far, cpu, now) + AWAY_NS < first_waits_since(near, cpu, now) ? far : near;
+}
+
+static __always_inline __u32 next_queue(__u32 slot, __u32 cpu, __u64 now)
+{
+	if (!is_divided(slot))
+		return slot;
+	return is_first_come_first_served(slot) ? next_by_coming(slot, cpu, now) : next_by_time(slot, cpu, now);
+}
+
+/* The same of the system's, those of threads that are bound to this CPU included. */
+APART __u32 next_of_system(__u32 cpu, __u64 now)
+{
+	__u32 bound = BOUND + cpu, next = next_queue(SYSTEM, cpu, now);
+
+	if (!is_waiting_in(bound))
+		return next;
+	if (!is_waiting_in(SYSTEM))
+		return bound;
+	__u64 of_all = first_place(next, cpu), of_bound = first_place(bound, cpu);
+
+	return of_all == NOWHERE || (of_bound != NOWHERE && (__s64)(of_bound - of_all) < 0) ? bound : next;
+}
+
+/* And that whose first thread has waited for the longest. */
+APART __u32 oldest_queue(__u32 slot, __u32 cpu, __u64 now)
+{
+	__u64 oldest = first_waits_since(slot, cpu, now);
+	__u32 next = slot;
+	int i;
+
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = number_of_part(slot, i);
+		__u64 since = may_take_from(number, cpu) ? first_waits_since(number, cpu, now) : now;
+
+		if (since < oldest) {
+			oldest = since;
+			next = number;
+		}
+	}
+	return next;
+}
+
+/* The slot's queues by set, then those by cache, from this CPU's on. */
+static __always_inline __u32 part_from_here(__u32 slot, __u32 cpu, __u32 at)
+{
+	__u32 caches = cached_parts() ? cached_parts() : 1;
+
+	return at < MASKS ? number_of_part(slot, at) : number_of_cached(slot, (cache_of(cpu) + at - MASKS) % caches);
+}
+
+/* A thread of the slot comes here, from whichever of its queues has one that may. */
+APART bool run_part(__u32 slot, __u32 cpu, __u64 now)
+{
+	int i;
+
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = part_from_here(slot, cpu, i);
+
+		if (is_waiting_in(number) && may_take_from(number, cpu) && pull_next(number, now))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool run_any(__u32 slot, __u32 cpu, __u64 now)
+{
+	return run_first(slot, now) || (is_divided(slot) && run_part(slot, cpu, now));
+}
+
+/* That which has waited for the longest. */
+static __always_inline bool run_oldest(__u32 slot, __u32 cpu, __u64 now)
+{
+	return run_first(is_divided(slot) ? oldest_queue(slot, cpu, now) : slot, now);
+}
+
+/* Threads in the slot's queues. */
+APART __s32 in_queues(__u32 slot)
+{
+	__s32 sum = scx_bpf_dsq_nr_queued(queue_of(slot));
+	int i;
+
+	if (!is_divided(slot))
+		return sum;
+	FOR(i, first_part(slot), last_part()) {
+		sum += scx_bpf_dsq_nr_queued(queue_of(number_of_part(slot, i)));
+	}
+	return sum;
+}
+
+#endif

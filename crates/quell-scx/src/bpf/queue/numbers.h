@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The queues' numbers.
+ *
+ * Problem: a slot has several queues, and most of the code does not want to know which kinds there are.
+ *
+ * Rule: a queue has a number, from which its slot, its clock and its counts follow: a workload's queue has its slot's, then
+ * come those of the system's threads bound to one CPU (`queue/bound.h`), then each slot's by set of CPUs (`queue/masked.h`) and by cache
+ * (`queue/cached.h`).
+ *
+ * A slot's queues are compared by the slot's clock: place + `ahead`. A queue whose CPUs are crowded falls behind that clock; so
+ * its threads go first where others may go elsewhere, and each gets what is fair among those that compete with it. It falls
+ * back by LAG slices of a thread of common weight at most: more is forgotten, for all in the queue alike.
+ *
+ * Limits: a slot's `queued` and `taken` count all of its queues but those of bound threads.
+ */
+#ifndef QUELL_NUMBERS_H
+#define QUELL_NUMBERS_H
+
+#include "queue/cached.h"
+
+#define LAG 4 /* slices: more than AWAY_SLICES */
+
+/* Is the thread bound to one CPU, and the system's? Then it waits in that CPU's queue. */
+static __always_inline bool is_bound_system(struct task_struct *p, __u32 slot)
+{
+	return slot == SYSTEM && p->nr_cpus_allowed == 1;
+}
+
+/* Does it wait in a queue by set of CPUs, if there is a place for its set? */
+static __always_inline bool is_by_set(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	return t->mask && !is_bound_system(p, slot) && !is_first_come_first_served(slot);
+}
+
+/* The queue for a thread of this slot. */
+static __always_inline __u32 number_of_queue(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	if (is_bound_system(p, slot)) {
+		__u32 cpu = scx_bpf_task_cpu(p);
+
+		/* Just bound, it is still elsewhere: it comes again when it is there. */
+		return cpu < MAX_CPUS && may_run_on(p, cpu) ? BOUND + cpu : slot;
+	}
+	if (!is_by_set(p, t, slot))
+		return caches_on ? number_of_cached(slot, cache_of(scx_bpf_task_cpu(p))) : slot;
+	__u32 number = find_set(slot, t->mask, bpf_ktime_get_ns());
+
+	return number == NOBODY ? slot : number;
+}
+
+/* The same for one that comes: its set gets a queue if it has none. */
+static __always_inline __u32 number_for(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
+{
+	__u32 number = number_of_queue(p, t, slot);
+
+	return number == slot && is_by_set(p, t, slot) ? claim_set(p, t, slot, now) : number;
+}
+
+/* Is it a queue of threads bound to one CPU? */
+static __always_inline bool is_of_bound(__u32 number)
+{
+	return number >= BOUND && number < PART;
+}
+
+static __always_inline __u32 slot_of_number(__u32 number)
+{
+	if (number < BOUND)
+		return number;
+	return number < PART ? SYSTEM : (number - PART) / PARTS;
+}
+
+/* The queue by whose clock its threads are in order: all of a slot's caches have the slot's. */
+static __always_inline __u32 timed_by(__u32 number)
+{
+	return is_of_cache(number) ? slot_of_number(number) : number;
+}
+
+static __always_inline bool is_by_coming(__u32 number)
+{
+	return (number < BOUND || is_of_cache(number)) && is_first_come_first_served(slot_of_number(number));
+}
+
+/* Its clock. */
+static __always_inline __u64 *clock_of(__u32 number)
+{
+	number = timed_by(number);
+	if (number < BOUND)
+		return &workload_of(number)->vtime;
+	return number < PART ? &bound_on(number - BOUND)->vtime : &masked_of(number)->vtime;
+}
+
+/* What makes a place in it one by its slot's clock: of a queue of its own only. */
+static __always_inline __u64 *ahead_at(__u32 number)
+{
+	return number < PART ? &bound_on(number - BOUND)->ahead : &masked_of(number)->ahead;
+}
+
+static __always_inline __u64 ahead_of(__u32 number)
+{
+	return timed_by(number) < BOUND ? 0 : *ahead_at(number);
+}
+
+/* Its clock is so far behind the slot's at most. */
+APART int keep_up(__u32 number, __u64 lag)
+{
+	__u64 least = *clock_of(slot_of_number(number)) - lag - *clock_of(number);
+
+	if ((__s64)(least - *ahead_at(number)) > 0)
+		*ahead_at(number) = least;
+	return 0;
+}
+
+/* Do threads wait in it? In a slot's, or in another one of that slot. */
+static __always_inline bool is_waiting_in(__u32 number)
+{
+	if (number < BOUND)
+		return is_waiting(workload_of(number));
+	if (number < PART)
+		return bound_on(number - BOUND)->queued != bound_on(number - BOUND)->taken;
+	if (is_of_cache(number))
+		return cached_of(number)->queued != cached_of(number)->taken;
+	return masked_of(number)->queued != masked_of(number)->taken;
+}
+
+/* Does a thread of the system wait that may run on this CPU? Of those that are not bound that is not looked at. */
+static __always_inline bool system_waits(__u32 cpu)
+{
+	return is_waiting(workload_of(SYSTEM)) || is_waiting_in(BOUND + cpu);
+}
+
+/* Has the slot more queues than its own? */
+static __always_inline bool is_divided(__u32 slot)
+{
+	return slot <= SYSTEM && (caches_on || (*AT(has_masks, slot, MAX_SLOTS) && !is_first_come_first_served(slot)));
+}
+
+/* Those from the first to before the last, by `number_of_part`, of a slot that is divided. */
+static __always_inline __u32 first_part(__u32 slot)
+{
+	return *AT(has_masks, slot, MAX_SLOTS) ? 0 : MASKS;
+}
+
+static __always_inline __u32 last_part(void)
+{
+	return caches_on ? MASKS + cached_parts() : MASKS;
+}
+
+/* May the CPU take a thread from it? */
+static __always_inline bool may_take_from(__u32 number, __u32 cpu)
+{
+	return is_of_cache(number) || is_in_set(number, cpu);
+}
+
+#endif

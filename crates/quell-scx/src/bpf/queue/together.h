@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Workloads that hold CPUs as one, and share them by weight.
+ *
+ * Problem: services that share few CPUs have no best-effort work to take from. What one holds another one waits for, though
+ * only some of its threads are in a hurry.
+ *
+ * Rule: the threads of all are in the queue of one of them, the leader, by weighted run time as best-effort threads are; the
+ * CPUs are the leader's, with its rights. The loader gives threads weights and wake-up latencies of their own (`queue/reweigh.h`);
+ * who wakes up has the credit of a sleeper that Linux gave before EEVDF, and may overtake who runs (`place/overtake.h`).
+ *
+ * Limits: a weight counts in this queue alone.
+ */
+#ifndef QUELL_TOGETHER_H
+#define QUELL_TOGETHER_H
+
+#include "lib/state.h"
+
+/* Does a leader lead this slot's queue? */
+static __always_inline bool leads(__u32 slot)
+{
+	return together_on && workload_of(slot)->leads;
+}
+
+static __always_inline bool is_first_come_first_served(__u32 slot)
+{
+	const struct workload *w = workload_of(slot);
+
+	return w->lc && !(together_on && w->leads);
+}
+
+/* Its threads are in the leader's queue. */
+static __always_inline void follow(struct thread *t)
+{
+	t->member = t->slot;
+	if (t->slot < SYSTEM && workload_of(t->slot)->leader)
+		t->slot = (workload_of(t->slot)->leader - 1) & (MAX_SLOTS - 1);
+}
+
+/* The slot to which what the thread runs is accounted: its own workload's. */
+static __always_inline __u32 accounted_to(struct thread *t)
+{
+	return together_on && t->slot < SYSTEM ? t->member : t->slot;
+}
+
+/* The thread's weight in this slot's queue; WEIGHT_ONE: a thread's at nice 0. */
+static __always_inline __u32 weight_of(struct task_struct *p, struct thread *t, __u32 slot)
+{
+	if (leads(slot) && t->own_weight)
+		return t->own_weight;
+	return p->scx.weight ? p->scx.weight : WEIGHT_ONE;
+}
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Deferrable servers. With budget a server's threads preempt all others on its CPU but those of a higher server. Without
+ * budget they wait in the server's own queue. The CPU's holder keeps holding it.
+ *
+ * Problem: a time-sensitive service needs a part of a CPU at once when it wakes up, and no more than that part.
+ *
+ * Rule: a server with work and budget comes before everything else on its CPU, the highest priority first. Its threads run
+ * in the order in which they woke up, a slice each: as those of a workload on a CPU of its own.
+ *
+ * Limits: a timer ends budgets, so they are exceeded by its lateness. Threads that starve, and the system's, have turns of
+ * 0.5 ms beside a server. New terms count for a period, too, that has begun and was not looked at yet.
+ */
+#ifndef QUELL_SERVE_H
+#define QUELL_SERVE_H
+
+#include "hold/holders.h"
+#include "groups/quota.h"
+
+#define SERVING (PARKING + MAX_GROUPS) /* the first of the servers' queues */
+/* A thread that comes from a server's queue and cannot run here is not looked at again before this time is over. */
+#define IN_VAIN_NS 1000000ULL
+
+static __always_inline __u64 queue_of_server(__u32 cpu, __u32 at)
+{
+	return SERVING + server_number(cpu, at);
+}
+
+/*
+ * The CPU on which a server is to run this thread: of several that with the fewest threads, and of those where it ran last.
+ */
+static __noinline __u32 cpu_of_server(struct task_struct *p, __u32 slot)
+{
+	__u32 home = scx_bpf_task_cpu(p), best = NO_CPU, least = NO_CPU;
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (!serving_on(cpu)->servers || !may_run_on(p, cpu))
+			continue;
+		__u32 at = server_of(cpu, slot);
+
+		if (at >= SERVERS)
+			continue;
+		__u32 threads = 2 * (scx_bpf_dsq_nr_queued(queue_of_server(cpu, at)) + (serving_on(cpu)->served == at + 1)) +
+				(cpu != home);
+
+		if (threads < least) {
+			least = threads;
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/* The server's threads wait without a budget, in this period: the loader hears of it once. */
+static __always_inline void tell_exhausted(struct server *s)
+{
+	if (s->told_until == s->next_period)
+		return;
+	s->told_until = s->next_period;
+	__sync_fetch_and_add(&s->exhausted, 1);
+	wake_loader();
+}
+
+/*
+ * Have others their turn here? Once it is over, the CPU does not always choose anew: a thread in the CPU's own queue comes
+ * next, and must not have a turn that nothing ends.
+ */
+static __always_inline bool others_have_turn(const struct serving *v, __u64 now)
+{
+	return v->turn_until > now;
+}
+
+/* Does a server above the one that has the CPU have threads that wait, and budget? */
+APART bool waits_for_cpu(__u32 cpu, __u64 now)
+{
+	__u32 served, least = 0;
+	int i;
+
+	if (cpu >= MAX_CPUS || now < serving_on(cpu)->serve_at)
+		return false;
+	served = serving_on(cpu)->served;
+	if (served)
+		least = server_at(cpu, served - 1)->priority + 1;
+	FOR(i, 0, serving_on(cpu)->servers) {
+		__u32 at = i;
+
+		if (at >= SERVERS)
+			break;
+		struct server *s = server_at(cpu, at);
+
+		if (s->on && s->priority >= least && rule_server_has_budget(s, now) &&
+		    scx_bpf_dsq_nr_queued(queue_of_server(cpu, at)))
+			return true;
+	}
+	return false;
+}
+
+/* The thread's place in its server's queue, and what is left of its slice. */
+static __always_inline void begin_turn(struct thread *t, __u32 slot, __u64 now)
+{
+	t->turn = now;
+	t->slice_left = slice_of(t, slot);
+}
+
+/*
+ * The thread wants a CPU. Is there a server for it? Where that may have the CPU at once, the thread runs next; else it waits
+ * in the server's queue. The kernel's lock of the CPU is held.
+ */
+static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, __u32 cpu, bool is_bound, __u64 enq_flags)
+{
+	if (!t || cpu >= MAX_CPUS)
+		return false;
+	__u32 slot = slot_of(p, t), home = cpu;
+
+	t->served = 0;
+	if (slot >= SYSTEM || !workload_of(slot)->servers)
+		return false;
+	__u32 at = server_of(cpu, slot);
+
+	if (at >= SERVERS && !is_bound) {
+		home = cpu_of_server(p, slot);
+		at = server_of(home, slot);
+	}
+	if (at >= SERVERS || home >= MAX_CPUS || (p->flags & PF_EXITING)) {
+		t->generation = 0;
+		return false;
+	}
+	__u64 now = bpf_ktime_get_ns();
+	struct serving *v = serving_on(home);
+	struct server *s = server_at(home, at);
+	bool has_budget = rule_server_has_budget(s, now);
+
+	join(p, t, slot, now);
+	/* A CPU may have taken it from its workload's queue, and lost it before it ran. */
+	ceases_to_wait(p, t);
+	t->goes_on = 0;
+	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
+		cpu_at(&shared, cpu)->stays = 0;
+	if ((enq_flags & SCX_ENQ_WAKEUP) || !t->turn || t->slice_left < SHORTEST_NS)
+		begin_turn(t, slot, now);
+	t->served = server_number(home, at) + 1;
+	bool is_free = !v->served || s->priority > server_at(home, v->served - 1)->priority;
+
+	/* Not who lost the CPU: threads that take turns in the CPU's own queue keep it from choosing, and higher servers from it. */
+	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !others_have_turn(v, now) && !cpu_at(&shared, cpu)->away &&
+	    !scx_bpf_dsq_nr_queued(queue_of_server(home, at))) {
+		v->served = at + 1;
+		v->comes = 1;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, t->slice_left, enq_flags | SCX_ENQ_PREEMPT);
+		return true;
+	}
+	scx_bpf_dsq_insert_vtime(p, queue_of_server(home, at), t->slice_left, t->turn, enq_flags);
+	if (home == cpu && !has_budget) {
+		tell_exhausted(s);
+		if (s->next_period < v->waits_until)
+			v->waits_until = s->next_period;
+		if (!v->timer_at || s->next_period < v->timer_at)
+			ring_at(cpu, s->next_period);
+	} else if (home != cpu || (is_free && !others_have_turn(v, now))) {
+		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
+	}
+	return true;
+}
+
+/* Does the thread that ran here want to run on? */
+static __always_inline bool wants_on(struct task_struct *prev)
+{
+	return prev && (prev->scx.flags & SCX_TASK_QUEUED);
+}
+
+/*
+ * The highest server of this CPU that has work and budget. `prev` is the one whose thread ran here and wants to run on, plus
+ * one; 0: none.
+ */
+APART __u32 server_to_run(__u32 cpu, __u32 prev, __u64 now)
+{
+	__u32 best = NO_SERVER, highest = 0;
+	__u64 waits_until = NEVER;
+	int i;
+
+	if (cpu >= MAX_CPUS)
+		return NO_SERVER;
+	/* With a fixed end: else 6.18's verifier follows what differs from turn to turn too far. */
+	for (i = 0; i < SERVERS; i++) {
+		__u32 at = i;
+		struct server *s = server_at(cpu, at);
+
+		if (!s->on || (prev != at + 1 && !scx_bpf_dsq_nr_queued(queue_of_server(cpu, at))))
+			continue;
+		if (!rule_server_left(s, now)) {
+			tell_exhausted(s);
+			if (s->next_period < waits_until)
+				waits_until = s->next_period;
+		} else if (best == NO_SERVER || s->priority > highest) {
+			best = at;
+			highest = s->priority;
+		}
+	}
+	serving_on(cpu)->waits_until = waits_until;
+	return best;
+}
+
+/* The server's thread runs from now on: so long at most. */
+static __always_inline void ring_for(__u32 cpu, __u32 at, __u64 now)
+{
+	__u64 ends = rule_server_ends(server_at(cpu, at), now), waits_until = serving_on(cpu)->waits_until;
+
+	/* One that is over was seen to when this thread began to run. */
+	ring_at(cpu, ends < waits_until || waits_until <= now ? ends : waits_until);
+}
+
+/* The server has the CPU: the thread that ran here goes on, or the first of the server's queue comes. */
+static __always_inline bool serve(__u32 cpu, __u32 at, struct task_struct *prev, __u64 now)
+{
+	struct serving *v = serving_on(cpu);
+	__u64 queue = queue_of_server(cpu, at);
+	bool others_wait = scx_bpf_dsq_nr_queued(queue) > 0;
+
+	if (wants_on(prev)) {
+		struct thread *t = thread_of(prev);
+
+		if (t && t->served == server_number(cpu, at) + 1 && (t->slice_left >= SHORTEST_NS || !others_wait)) {
+			if (t->slice_left < SHORTEST_NS)
+				begin_turn(t, t->slot, now);
+			prev->scx.slice = t->slice_left;
+			v->served = at + 1;
+			ring_for(cpu, at, now);
+			return true;
+		}
+	}
+	if (others_wait && scx_bpf_dsq_move_to_local(queue)) {
+		v->served = at + 1;
+		v->comes = 1;
+		return true;
+	}
+	v->serve_at = now + IN_VAIN_NS;
+	return false;
+}
+
+/* The CPU decides anew. */
+static __always_inline void stop_serving(__u32 cpu)
+{
+	struct serving *v = serving_on(cpu);
+
+	v->served = v->comes = 0;
+	v->turn_until = 0;
+}
+
+/* The thread begins to run, on a CPU that may have servers. */
+static __always_inline void runs_beside_servers(struct thread *t, __u32 cpu, __u64 now)
+{
+	struct serving *v = serving_on(cpu);
+	__u32 number = t->served - 1;
+
+	if (!v->servers)
+		return;
+	v->comes = 0;
+	v->served = 0;
+	if (t->served && number / SERVERS == cpu) {
+		__u32 at = number % SERVERS;
+
+		v->served = at + 1;
+		rule_server_left(server_at(cpu, at), now);
+		ring_for(cpu, at, now);
+	}
+	/* It came while the CPU was choosing. */
+	if (!others_have_turn(v, now) && waits_for_cpu(cpu, now))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* What ran here stops. */
+static __always_inline void stops_beside_servers(__u32 cpu)
+{
+	struct serving *v = serving_on(cpu);
+
+	if (!v->comes)
+		v->served = 0;
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A CPU that goes offline is emptied.
+ *
+ * Problem: it asks for no thread any more, and the kernel waits until none is on it.
+ *
+ * Rule: threads that wait in any queue and were there last are brought to it: the kernel sends them elsewhere.
+ *
+ * Limits: all queues are looked at, for as long as the CPU is on its way.
+ */
+#ifndef QUELL_OFFLINE_H
+#define QUELL_OFFLINE_H
+
+#include "queue/divided.h"
+#include "groups/quota.h"
+
+/* Threads of this queue whose CPU goes offline go to it: the kernel sends them elsewhere, and waits until it could. */
+APART int bring_home(__u64 queue, __u32 cpu)
+{
+	struct task_struct *p;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		/* `___it` is the iterator that the macro declares. */
+		if (scx_bpf_task_cpu(p) == (__s32)cpu)
+			scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+APART int bring_parts_home(__u32 slot, __u32 cpu)
+{
+	int i;
+
+	if (slot > SYSTEM || (!caches_on && !*AT(has_masks, slot, MAX_SLOTS)))
+		return 0;
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = number_of_part(slot, i);
+
+		bring_home(queue_in(number, false), cpu);
+		if (is_of_cache(number))
+			bring_home(queue_in(number, true), cpu);
+	}
+	return 0;
+}
+
+/*
+ * A CPU that goes offline asks for no thread any more. Other CPUs take those of its that may run there; one that is bound to it
+ * would keep the kernel waiting, which ends a scheduler under which a thread waits.
+ */
+APART int empty(__u32 cpu)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	bool has_gone = !bpf_cpumask_test_cpu(cpu, online);
+	int i;
+
+	scx_bpf_put_cpumask(online);
+	if (has_gone)
+		return 0;
+	FOR(i, 0, shared.nr_slots + 1) {
+		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
+
+		bring_home(queue_in(at, false), cpu);
+		bring_home(queue_in(at, true), cpu);
+		bring_parts_home(at, cpu);
+	}
+	bring_home(queue_in(BOUND + cpu, false), cpu);
+	FOR(i, 0, nr_groups) {
+		if (i >= MAX_GROUPS)
+			break;
+		if (group_at(i)->throttled)
+			bring_home(PARKING + i, cpu);
+	}
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+#endif

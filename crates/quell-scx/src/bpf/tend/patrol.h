@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What happens by the clock: periods of quotas end, settings are read again, those who wait for too long have their turn.
+ *
+ * Problem: the kernel tells of some changes only, and on a CPU where nothing ends nothing is decided.
+ *
+ * Rule: a timer, every 50 ms or at the end of a throttled group's period, looks at CPUs, groups and queues. What it finds
+ * it mends or has a CPU decide again.
+ *
+ * Limits: it looks at so many of them in one go, and at all within 50 ms: where there are more it rings so much more often.
+ * What it repairs has lasted for up to 50 ms, for overdue threads 1 s.
+ */
+#ifndef QUELL_PATROL_H
+#define QUELL_PATROL_H
+
+#include "tend/cookies.h"
+#include "tend/offline.h"
+#include "tend/passage.h"
+#include "tend/regroup.h"
+#include "place/send.h"
+
+/* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
+#define PATROL_NS 50000000ULL
+#define LOOK_FOR_OVERDUE_NS 1000000000ULL
+
+#ifndef PATROL_PART
+#define PATROL_PART 128 /* CPUs, groups and slots that are visited at once */
+#endif
+
+__u64 visited;            /* a part of them, last */
+__u64 looked_for_overdue;
+__u32 part_to_visit;
+bool looks_for_overdue;   /* does it on this round? */
+
+/* Where the part ends that begins there, of so many. */
+static __always_inline __u32 end_of_part(__u32 from, __u32 of)
+{
+	return from + PATROL_PART < of ? from + PATROL_PART : of;
+}
+
+/* The group's settings are read again; a cgroup that went leaves its place. */
+APART int visit(__u32 at, bool look_for_overdue, __u64 now)
+{
+	struct group *g = group_at(at);
+
+	if (!g->id)
+		return 0;
+	if (g->gone) {
+		release(at, now);
+		g->load = 0;
+		settle(at);
+		if (g->delegated)
+			__sync_fetch_and_sub(&delegated_groups, 1);
+		g->id = 0;
+		return 0;
+	}
+	refresh(at, now);
+	if (g->throttled && !g->quota)
+		release(at, now);
+	else if (g->limited && (!g->throttled || look_for_overdue))
+		/* Also who was on its way into the group's queue when that was emptied. */
+		unpark(at, g->throttled, now);
+	return 0;
+}
+
+/* Throttled groups go on when their next period begins. Returns when the next one does, or ~0. */
+APART __u64 end_periods(__u64 now)
+{
+	__u64 next = ~0ULL;
+	int i;
+
+	if (!throttled_groups)
+		return next;
+	FOR(i, 0, nr_groups) {
+		__u32 at = i;
+		struct group *g = group_at(at);
+
+		if (at >= MAX_GROUPS)
+			break;
+		if (!g->throttled)
+			continue;
+		refill(g, now);
+		if (g->budget > 0)
+			release(at, now);
+		else if (g->began + g->period < next)
+			next = g->began + g->period;
+	}
+	return next;
+}
+
+APART int visit_groups(__u32 from, bool look_for_overdue, __u64 now)
+{
+	int i;
+
+	FOR(i, from, end_of_part(from, nr_groups)) {
+		visit(i, look_for_overdue, now);
+	}
+	return 0;
+}
+
+/*
+ * CPUs that go offline: the kernel waits until no thread is on them, looks when they choose a thread, and other CPUs take the
+ * last ones from our queues.
+ */
+APART int visit_offline(__u32 from)
+{
+	int i;
+
+	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
+		if (i >= MAX_CPUS)
+			break;
+		if (!cpu_at(&shared, i)->online)
+			empty(i);
+	}
+	return 0;
+}
+
+/* CPUs on which a real-time thread runs of which the kernel has not told, and those that one does not give back. */
+APART int visit_cpus(__u32 from, __u64 now)
+{
+	int i;
+
+	bpf_rcu_read_lock();
+	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		fetch(cpu, now);
+		fetch_sent(cpu, now);
+		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
+			continue;
+		if (!is_hogged(cpu))
+			seems_back(cpu_at(&shared, cpu));
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/*
+ * Wakes the CPUs on which nothing ends, if somebody starves. Who came into a slot's queue after its workload had changed is
+ * brought to where it is looked for.
+ */
+APART int visit_queues(__u32 from, bool look_for_overdue, __u64 now)
+{
+	bool starving = false;
+	int i;
+
+	FOR(i, from, end_of_part(from, shared.nr_slots + 1)) {
+		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
+
+		/* Those who are in a queue are counted before. */
+		if (!is_waiting(workload_of(at)))
+			continue;
+		move_all(queue_in(at, !is_first_come_first_served(at)), now);
+		move_parts(at, false, now);
+		if (now - slot_waits_since(at, NO_CPU, now) > shared.starving_ns)
+			starving = true;
+		if (look_for_overdue) {
+			hurry_overdue(at, now);
+			hurry_parts(at, now);
+		}
+	}
+	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
+		__u32 number = BOUND + i;
+
+		if (now - first_waits_since(number, NO_CPU, now) > shared.starving_ns)
+			starving = true;
+		if (look_for_overdue)
+			hurry_overdue(number, now);
+	}
+	if (starving)
+		wake_idle_cpus();
+	return 0;
+}
+
+/* Threads in the queue of a server that went, and those whose CPU was told of them a moment before they were in the queue. */
+APART int visit_servers(__u32 from, __u64 now)
+{
+	int i;
+
+	FOR(i, from * SERVERS, end_of_part(from, shared.nr_cpus) * SERVERS) {
+		__u32 number = i, cpu = number / SERVERS, at = number % SERVERS;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (!serving_on(cpu)->servers || !scx_bpf_dsq_nr_queued(queue_of_server(cpu, at)))
+			continue;
+		if (!server_at(cpu, at)->on || !cpu_at(&shared, cpu)->online)
+			move_all(queue_of_server(cpu, at), now);
+		else if (!serving_on(cpu)->served && waits_for_cpu(cpu, now))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/* In so many parts all of them are visited. */
+static __always_inline __u32 patrol_parts(void)
+{
+	__u32 most = shared.nr_slots + 1;
+
+	if (shared.nr_cpus > most)
+		most = shared.nr_cpus;
+	if (nr_groups > most)
+		most = nr_groups;
+	return (most + PATROL_PART - 1) / PATROL_PART;
+}
+
+APART int visit_part(__u32 part, bool look_for_overdue, __u64 now)
+{
+	__u32 from = part * PATROL_PART;
+
+	visit_offline(from);
+	visit_cpus(from, now);
+	visit_groups(from, look_for_overdue, now);
+	visit_queues(from, look_for_overdue, now);
+	if (servers_on)
+		visit_servers(from, now);
+	return 0;
+}
+
+static int patrol(void *map, __u32 *key, struct patrol *timer)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 parts = patrol_parts(), part = part_to_visit;
+	__u64 span = PATROL_NS / parts;
+
+	__sync_lock_test_and_set(&next_patrol, now + span);
+	if (now - visited >= span) {
+		visited = now;
+		look_for_cookies();
+		if (!part)
+			looks_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
+		visit_part(part, looks_for_overdue, now);
+		part_to_visit = part + 1 < parts ? part + 1 : 0;
+		if (!part_to_visit && looks_for_overdue)
+			looked_for_overdue = now;
+	}
+	comes_by(end_periods(now));
+	comes_by(let_all_pass(now));
+	set_timer(timer, now);
+	return 0;
+}
+
+static __always_inline void start_patrol(void)
+{
+	__u32 first = 0;
+	struct patrol *timer = bpf_map_lookup_elem(&patrols, &first);
+
+	if (!timer)
+		return;
+	bpf_timer_init(&timer->timer, &patrols, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, patrol);
+	bpf_timer_start(&timer->timer, PATROL_NS, 0);
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Threads that wait are brought to the queue where they are looked for.
+ *
+ * Problem: while a thread waits its queue may cease to be the right one: its group is throttled no more, its workload has gone or has
+ * another class or a server, its set of CPUs has no queue any more. And who has waited for too long is behind others.
+ *
+ * Rule: the patrol and the loader go through a queue and move each such thread, under the kernel's iterator of the queue.
+ *
+ * Limits: a thread that is on its way into a queue is not seen; the next patrol finds it.
+ */
+#ifndef QUELL_REGROUP_H
+#define QUELL_REGROUP_H
+
+#include "groups/quota.h"
+#include "serve/serve.h"
+#include "hold/stay.h"
+
+/* To the queue of its server, from the queue that is iterated over, if there is a server for the thread. */
+#define move_to_server(it, p, t, slot, now)                                                           \
+	({                                                                                            \
+		__u32 home_ = NO_CPU, at_ = NO_SERVER;                                                \
+		if (servers_on && workload_of(slot)->servers)                                         \
+			home_ = cpu_of_server(p, slot);                                               \
+		if (home_ < MAX_CPUS)                                                                 \
+			at_ = server_of(home_, slot);                                                 \
+		if (at_ < SERVERS) {                                                                  \
+			ceases_to_wait(p, t);                                                         \
+			begin_turn(t, slot, now);                                                     \
+			t->served = server_number(home_, at_) + 1;                                    \
+			scx_bpf_dsq_move_set_vtime(it, now);                                          \
+			if (scx_bpf_dsq_move_vtime(it, p, queue_of_server(home_, at_), 0))            \
+				scx_bpf_kick_cpu(home_, SCX_KICK_PREEMPT);                            \
+		}                                                                                     \
+		at_ < SERVERS;                                                                        \
+	})
+
+/* The threads that waited in this group's own queue go on, unless another group holds them back; only those overdue, if told. */
+APART int unpark(__u32 at, bool only_overdue, __u64 now)
+{
+	struct task_struct *p;
+	__u64 queue = PARKING + at;
+	bool moved = false;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		struct thread *t = thread_of(p);
+
+		/* One that still counts for its workload's queue is on its way here. */
+		if (!t || t->waits_in)
+			continue;
+		if (only_overdue) {
+			if (!t->wants_since || !lasts(t->wants_since, now, overdue_ns))
+				continue;
+			t->overdue = 1;
+		}
+		__u32 slot = slot_of(p, t);
+		__u32 above = throttled_by(p, t, now);
+
+		/* `___it` is the iterator that the macro declares. */
+		if (above != NO_GROUP) {
+			if (above != at)
+				scx_bpf_dsq_move(&___it, p, PARKING + above, 0);
+			continue;
+		}
+		if (move_to_server(&___it, p, t, slot, now)) {
+			moved = true;
+			continue;
+		}
+		/* Before it moves: it may run at once, and ceases to wait then. */
+		__u32 number = number_of_queue(p, t, slot);
+
+		waits_in_number(t, number, now, true);
+		if (move_into(&___it, p, t, number))
+			moved = true;
+	}
+	bpf_rcu_read_unlock();
+	if (moved) {
+		wake_idle_cpus();
+		wake_loader();
+	}
+	return 0;
+}
+
+/* The group is throttled no more. */
+static __always_inline void release(__u32 at, __u64 now)
+{
+	if (__sync_lock_test_and_set(&group_at(at)->throttled, 0))
+		__sync_fetch_and_sub(&throttled_groups, 1);
+	unpark(at, false, now);
+}
+
+/* Whoever is in this queue goes into that of the workload that has it now. */
+APART int move_all(__u64 queue, __u64 now)
+{
+	struct task_struct *p;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		struct thread *t = thread_of(p);
+
+		if (!t)
+			continue;
+		__u32 slot = slot_of(p, t);
+
+		if (move_to_server(&___it, p, t, slot, now))
+			continue;
+		if (servers_on)
+			t->served = 0;
+		__u32 number = number_of_queue(p, t, slot);
+
+		waits_in_number(t, number, now, false);
+		/* `___it` is the iterator that the macro declares. */
+		move_into(&___it, p, t, number);
+	}
+	bpf_rcu_read_unlock();
+	wake_idle_cpus();
+	return 0;
+}
+
+/* Is the first of this queue one of another set? It came while the queue's place was given away. */
+APART bool is_astray(__u32 number)
+{
+	struct task_struct *p;
+	bool astray = false;
+
+	if (!is_waiting_in(number))
+		return false;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
+		struct thread *t = thread_of(p);
+
+		astray = t && t->mask != masked_of(number)->mask;
+		break;
+	}
+	bpf_rcu_read_unlock();
+	return astray;
+}
+
+/*
+ * Whoever is in another one of the slot's queues than its own and should not be: in one by set if the slot has none or the set is
+ * another one, in one by cache of the class that the slot had; or all.
+ */
+APART int move_parts(__u32 slot, bool all, __u64 now)
+{
+	int i;
+
+	if (slot > SYSTEM || (!caches_on && !*AT(has_masks, slot, MAX_SLOTS)))
+		return 0;
+	FOR(i, first_part(slot), last_part()) {
+		__u32 number = number_of_part(slot, i);
+
+		if (all || (is_of_cache(number) ? is_waiting_in(number) : is_first_come_first_served(slot) || is_astray(number)))
+			move_all(queue_in(number, is_of_cache(number) && !is_first_come_first_served(slot)), now);
+		if (all && is_of_cache(number))
+			move_all(queue_of(number), now);
+	}
+	return 0;
+}
+
+/* Those in this queue that waited for too long come first. */
+APART int hurry_overdue(__u32 number, __u64 now)
+{
+	struct task_struct *p;
+
+	if (!is_waiting_in(number) || is_by_coming(number))
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
+		struct thread *t = thread_of(p);
+
+		if (!t || t->overdue || !t->wants_since || !lasts(t->wants_since, now, overdue_ns))
+			continue;
+		t->overdue = 1;
+		move_into(&___it, p, t, number);
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+APART int hurry_parts(__u32 slot, __u64 now)
+{
+	int i;
+
+	if (!is_divided(slot))
+		return 0;
+	FOR(i, first_part(slot), last_part()) {
+		hurry_overdue(number_of_part(slot, i), now);
+	}
+	return 0;
+}
+
+#endif
