@@ -58,7 +58,7 @@ pub(crate) const FAULTS: [Fault; 10] = [
     Fault {
         name: "who goes to its server counts on as waiting for its workload",
         file: "serve/serve.h",
-        now: "\tceases_to_wait(p, t);\n\tt->goes_on = 0;",
+        now: "\tend_wait(p, t);\n\tt->goes_on = 0;",
         then: "\tt->goes_on = 0;",
         from: 1,
     },

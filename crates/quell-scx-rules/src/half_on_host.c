@@ -239,12 +239,12 @@ __u64 half_uses_upkeep(__u32 cpu, __u64 ran, __u64 now)
 
 bool half_takes(__u32 cpu, __u32 slot)
 {
-	return take(cpu, slot);
+	return try_take_cpu(cpu, slot);
 }
 
 bool half_takes_chosen(__u32 cpu, __u32 slot)
 {
-	return take_chosen(cpu, slot);
+	return try_take_chosen(cpu, slot);
 }
 
 /* The CPU chooses its next thread: its number, or -1. */
@@ -298,12 +298,12 @@ bool half_is_served_at_once(__u32 slot, __u64 now)
 
 void half_fetches(__u32 cpu, __u64 now)
 {
-	fetch(cpu, now);
+	fetch_kept(cpu, now);
 }
 
 void half_patrols_by(__u64 at)
 {
-	patrol_by(at, host.now);
+	schedule_patrol(at, host.now);
 }
 
 /* When the patrol comes. */

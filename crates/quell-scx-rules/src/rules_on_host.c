@@ -43,7 +43,7 @@ __u32 quell_rule_on_wake_up(struct shared *s, __u32 slot, __u32 last, const __u6
 /* A thread of it waits. */
 void quell_slot_waits(struct shared *s, __u32 slot)
 {
-	slot_waits(s, slot);
+	mark_slot_waiting(s, slot);
 }
 
 __u64 quell_rule_heir(struct shared *s, __u32 cpu, __u64 after)

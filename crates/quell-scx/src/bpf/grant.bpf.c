@@ -58,14 +58,14 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 	if (throttled_groups && throttled_by(p, t, bpf_ktime_get_ns()) != NO_GROUP)
 		return prev_cpu;
 	if (slot == SYSTEM) {
-		__s32 cpu = idle_cpu(p, prev_cpu);
+		__s32 cpu = claim_idle_cpu(p, prev_cpu);
 
 		if (cpu < 0) {
-			__u32 other = is_loop(p) ? cpu_of_best_effort(p) : NO_CPU;
+			__u32 other = is_loop(p) ? find_best_effort_cpu(p) : NO_CPU;
 
 			return other < MAX_CPUS ? (__s32)other : prev_cpu;
 		}
-		send(p, t, slot, cpu, 0);
+		direct_dispatch(p, t, slot, cpu, 0);
 		return cpu;
 	}
 	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
@@ -75,7 +75,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 
 	if (cpu >= MAX_CPUS)
 		return prev_cpu;
-	t->chosen = takes_ahead(p, t, slot, cpu) ? 0 : cpu + 1;
+	t->chosen = try_direct_dispatch(p, t, slot, cpu) ? 0 : cpu + 1;
 	return cpu;
 }
 
@@ -93,7 +93,7 @@ static __always_inline bool is_bound(struct task_struct *p, __u32 cpu)
 }
 
 /* It wants a CPU. Returns since when. */
-static __always_inline __u64 wants(struct thread *t, __u64 enq_flags)
+static __always_inline __u64 mark_runnable(struct thread *t, __u64 enq_flags)
 {
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		t->woke = 1;
@@ -103,12 +103,12 @@ static __always_inline __u64 wants(struct thread *t, __u64 enq_flags)
 }
 
 /* The thread woke up and comes to this CPU: it runs next, if nobody waits longer and its workload may have the CPU. */
-static __always_inline bool takes_cpu(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 enq_flags)
+static __always_inline bool try_insert_local(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 enq_flags)
 {
-	if (is_waiting(workload_of(slot)) || !take_chosen(cpu, slot))
+	if (is_waiting(workload_of(slot)) || !try_take_chosen(cpu, slot))
 		return false;
 	t->woke = 1;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags | (gives_grace(cpu) ? 0 : SCX_ENQ_PREEMPT));
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags | (begin_grace(cpu) ? 0 : SCX_ENQ_PREEMPT));
 	return true;
 }
 
@@ -122,11 +122,11 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		bool is_here = t->chosen == cpu + 1;
 
 		t->chosen = 0;
-		if (is_here && takes_cpu(p, t, t->slot, cpu, enq_flags))
+		if (is_here && try_insert_local(p, t, t->slot, cpu, enq_flags))
 			return;
 	}
 	/* Mostly it has just come to want a CPU: then that was now. */
-	__u64 now = t ? wants(t, enq_flags) : 0;
+	__u64 now = t ? mark_runnable(t, enq_flags) : 0;
 
 	bool bound = !t || is_bound(p, cpu);
 
@@ -141,7 +141,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	}
 	__u32 slot = slot_of(p, t);
 
-	join(p, t, slot, now);
+	add_load(p, t, slot, now);
 	/*
 	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
 	 * one is rather idle than to go on with it.
@@ -150,16 +150,16 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
 
 	t->goes_on = t->passes = 0;
-	stays_no_more(p, t);
+	cancel_keep(p, t);
 	__u32 above = throttled_by(p, t, now);
 
 	if (above != NO_GROUP) {
 		/* A CPU had taken it from its queue, and lost it before the thread ran: that wait has not ended yet. */
-		ceases_to_wait(p, t);
+		end_wait(p, t);
 		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
-	__u64 at_once = slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) ? runs_at_once(p, cpu, now) : 0;
+	__u64 at_once = slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) ? claim_slice_at_once(p, cpu, now) : 0;
 
 	if (at_once) {
 		bool behind = is_upkeep(p) && awaits_lc(cpu);
@@ -181,10 +181,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	/* One that is bound to a CPU is sent nowhere. */
-	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && takes_cpu(p, t, slot, cpu, enq_flags))
+	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && try_insert_local(p, t, slot, cpu, enq_flags))
 		return;
 	__u32 number = number_for(p, t, slot, now);
-	bool formed = begins_to_wait(t, number, now, came);
+	bool formed = begin_wait(t, number, now, came);
 
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
@@ -227,11 +227,11 @@ void OP(grant_running, struct task_struct *p)
 	if (!t->generation)
 		slot_of(p, t);
 	__u32 slot = t->slot, holder = c->holder;
-	bool was_sent = arrives(p, cpu);
+	bool was_sent = test_and_clear_sent(p, cpu);
 
 	c->stopped_at = 0;
-	join(p, t, slot, now);
-	ceases_to_wait(p, t);
+	add_load(p, t, slot, now);
+	end_wait(p, t);
 	t->first = 0;
 	if (together_on && t->counted && leads(slot))
 		begin_turn_by_time(p, t, cpu, now);
@@ -247,9 +247,9 @@ void OP(grant_running, struct task_struct *p)
 	t->slice_left = p->scx.slice;
 	c->away = 0;
 	if (c->stays == (__u32)p->pid)
-		comes_back(cpu, p, t);
+		resume_kept(cpu, p, t);
 	else if (was_sent && holder == NOBODY && slot < SYSTEM)
-		hand(cpu, NOBODY, slot);
+		try_hand_over(cpu, NOBODY, slot);
 	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !t->passes && !(servers_on && t->served) &&
 		 !is_bound(p, cpu))
 		settle_holder(cpu, holder, slot);
@@ -267,7 +267,7 @@ void OP(grant_running, struct task_struct *p)
 	c->runs_idle = group_at(t->group)->idle;
 	c->awaits = 0;
 	if (servers_on)
-		runs_beside_servers(t, cpu, now);
+		start_beside_servers(t, cpu, now);
 	if (loop_waits && slot < SYSTEM && !runs_lc(cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -287,13 +287,13 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	t->goes_on = runnable;
 	t->wants_since = runnable ? now : 0;
 	c->stopped_at = now;
-	c->stopped = runnable && ((p->scx.slice && may_stay(p, t)) || makes_way(p, t, cpu, now)) ? p->pid : 0;
+	c->stopped = runnable && ((p->scx.slice && may_keep(p, t)) || keep_behind_lc(p, t, cpu, now)) ? p->pid : 0;
 	if (c->stopped)
 		t->stopped_on = cpu + 1;
 	c->leaving = 0;
 	c->runs = NOBODY;
 	if (servers_on)
-		stops_beside_servers(cpu);
+		stop_beside_servers(cpu);
 	if (t->slot == SYSTEM)
 		c->system_until = now;
 	if (c->request_start)
@@ -305,9 +305,9 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 	struct thread *t = thread_of(p);
 
 	if (t) {
-		may_be_hindered(p, t, deq_flags);
-		ceases_to_wait(p, t);
-		parts(t);
+		note_uninterruptible_sleep(p, t, deq_flags);
+		end_wait(p, t);
+		remove_load(t);
 		t->goes_on = 0;
 		t->wants_since = 0;
 		if (servers_on)
@@ -315,7 +315,7 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 		/* It may have gone to another cgroup. */
 		if (!(deq_flags & SCX_DEQ_SLEEP)) {
 			t->generation = 0;
-			stays_no_more(p, t);
+			cancel_keep(p, t);
 		}
 	}
 }
@@ -348,9 +348,9 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
  * A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. Or
  * what ran stays.
  */
-static __always_inline bool class_takes(__u32 cpu, struct task_struct *to)
+static __always_inline bool release_to_class(__u32 cpu, struct task_struct *to)
 {
-	bool waits = stays(cpu);
+	bool waits = keep_behind_rt(cpu);
 
 	if (servers_on)
 		stop_serving(cpu);
@@ -360,7 +360,7 @@ static __always_inline bool class_takes(__u32 cpu, struct task_struct *to)
 
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (cpu >= 0 && cpu < MAX_CPUS && class_takes(cpu, args->task))
+	if (cpu >= 0 && cpu < MAX_CPUS && release_to_class(cpu, args->task))
 		scx_bpf_reenqueue_local();
 }
 
@@ -370,7 +370,7 @@ int BPF_PROG(cpu_switches, bool preempt, struct task_struct *prev, struct task_s
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	if (next->prio < MAX_RT_PRIO && prev->prio >= MAX_RT_PRIO && prev->pid && cpu < MAX_CPUS && class_takes(cpu, next))
+	if (is_rt(next) && !is_rt(prev) && prev->pid && cpu < MAX_CPUS && release_to_class(cpu, next))
 		reenqueue_local_later();
 	return 0;
 }
@@ -523,7 +523,7 @@ int kick_cpus(void *unused)
 	bpf_for(i, 0, shared.nr_cpus) {
 		__u32 cpu = i;
 
-		if (cpu != own && (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !gives_grace(cpu))
+		if (cpu != own && (*AT(shared.kick, cpu / 64, MAX_CPUS / 64) & (1ULL << (cpu % 64))) && !begin_grace(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;

@@ -171,7 +171,7 @@ static __always_inline __u32 group_of(struct task_struct *p, struct thread *t, _
 }
 
 /* The thread wants to run: it counts in its group's load. Latency-critical ones do not. */
-static __always_inline void join(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
+static __always_inline void add_load(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
 {
 	if (t->counted || is_first_come_first_served(slot))
 		return;
@@ -186,7 +186,7 @@ static __always_inline void join(struct task_struct *p, struct thread *t, __u32 
 }
 
 /* The thread does not want to run any more. */
-static __always_inline void parts(struct thread *t)
+static __always_inline void remove_load(struct thread *t)
 {
 	struct group *g = group_at(t->counted_at);
 

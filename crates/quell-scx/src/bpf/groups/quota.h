@@ -87,7 +87,7 @@ static __always_inline void refill(struct group *g, __u64 now)
 #define AGAIN 4 /* when other CPUs want the patrol earlier at the same time: else it comes at its next regular time */
 
 /* It is to come at the latest at this time. Was that later before? */
-static __always_inline bool comes_by(__u64 at)
+static __always_inline bool advance_patrol(__u64 at)
 {
 	for (int i = 0; i < AGAIN; i++) {
 		__u64 before = *(volatile __u64 *)&next_patrol;
@@ -101,7 +101,7 @@ static __always_inline bool comes_by(__u64 at)
 }
 
 /* Whoever sets the timer looks again: another CPU may have wanted an earlier time, and set the timer before. */
-static __always_inline void set_timer(struct patrol *patrol, __u64 now)
+static __always_inline void arm_patrol(struct patrol *patrol, __u64 now)
 {
 	for (int i = 0; i < AGAIN; i++) {
 		__u64 at = *(volatile __u64 *)&next_patrol;
@@ -113,13 +113,13 @@ static __always_inline void set_timer(struct patrol *patrol, __u64 now)
 }
 
 /* The patrol comes at the latest at this time. */
-static __always_inline void patrol_by(__u64 at, __u64 now)
+static __always_inline void schedule_patrol(__u64 at, __u64 now)
 {
 	__u32 first = 0;
 	struct patrol *patrol = bpf_map_lookup_elem(&patrols, &first);
 
-	if (patrol && comes_by(at))
-		set_timer(patrol, now);
+	if (patrol && advance_patrol(at))
+		arm_patrol(patrol, now);
 }
 
 /* The group and those above it have used so much. */
@@ -139,7 +139,7 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 			if (left <= 0 && !__sync_lock_test_and_set(&g->throttled, 1)) {
 				__sync_fetch_and_add(&throttled_groups, 1);
 				count(THROTTLED);
-				patrol_by(g->began + g->period, now);
+				schedule_patrol(g->began + g->period, now);
 			}
 		}
 		at = g->parent;
@@ -206,7 +206,7 @@ APART int park_head(__u32 number, __u64 now)
 		/* `___it` is the iterator that the macro declares. */
 		if (above == NO_GROUP || !scx_bpf_dsq_move(&___it, p, PARKING + above, 0))
 			break;
-		ceases_to_wait(p, t);
+		end_wait(p, t);
 	}
 	bpf_rcu_read_unlock();
 	return 0;

@@ -86,7 +86,7 @@ static __always_inline bool run_starving(__u32 cpu, bool prev_wants_on, __u64 no
 }
 
 /* May it go on? Then it gets another slice. */
-static __always_inline bool go_on(struct task_struct *prev, __u32 slot, __u64 now)
+static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slot, __u64 now)
 {
 	if (!wants_on(prev))
 		return false;
@@ -114,7 +114,7 @@ APART bool comes_first(__u32 number, __u32 cpu, __u64 place, __u64 now)
 }
 
 /* It is not in the queue while it runs. Does it go on because it is next by the queue's order? */
-static __always_inline bool goes_on_first(__u32 cpu, struct task_struct *prev, __u32 slot, __u64 now)
+static __always_inline bool try_continue(__u32 cpu, struct task_struct *prev, __u32 slot, __u64 now)
 {
 	if (!wants_on(prev) || is_first_come_first_served(slot))
 		return false;
@@ -124,7 +124,7 @@ static __always_inline bool goes_on_first(__u32 cpu, struct task_struct *prev, _
 		return false;
 	__u32 number = number_of_queue(prev, t, slot);
 
-	return comes_first(number, cpu, place_in_order(t, number), now) && go_on(prev, slot, now);
+	return comes_first(number, cpu, place_in_order(t, number), now) && try_extend_slice(prev, slot, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -140,7 +140,7 @@ static __always_inline bool goes_on_first(__u32 cpu, struct task_struct *prev, _
  * it? Then the CPU looks again at once: all the time it holds the lock that others need to pull a thread from here or to
  * wake one up here. So it does not for those who take a CPU by rule when they have come.
  */
-APART bool await(__u32 cpu, __u32 slot, __u64 now)
+APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 
@@ -216,11 +216,11 @@ APART bool inherit(__u32 cpu, __u64 now)
 
 		if (heir >= SYSTEM || cpu_at(&shared, cpu)->holder != NOBODY)
 			return false;
-		if (!hand(cpu, NOBODY, heir))
+		if (!try_hand_over(cpu, NOBODY, heir))
 			continue;
-		if (run_next(cpu, heir, now) || await(cpu, heir, now))
+		if (run_next(cpu, heir, now) || await_enqueue(cpu, heir, now))
 			return true;
-		hand(cpu, heir, NOBODY);
+		try_hand_over(cpu, heir, NOBODY);
 	}
 	return false;
 }
@@ -236,13 +236,13 @@ APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
 
 	if (heir >= SYSTEM || heir == holder)
 		return false;
-	if (!is_owed_cpu(heir) || !hand(cpu, holder, heir))
+	if (!is_owed_cpu(heir) || !try_hand_over(cpu, holder, heir))
 		return false;
 	if (run_next(cpu, heir, now)) {
 		count(PREEMPTED);
 		return true;
 	}
-	hand(cpu, heir, holder);
+	try_hand_over(cpu, heir, holder);
 	return false;
 }
 
@@ -263,9 +263,9 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
 	/* Who is in the queue is counted: where nobody waits, the queue need not be looked at. */
-	if (is_waiting(workload_at(&shared, holder)) && (goes_on_first(cpu, prev, holder, now) || run_next(cpu, holder, now)))
+	if (is_waiting(workload_at(&shared, holder)) && (try_continue(cpu, prev, holder, now) || run_next(cpu, holder, now)))
 		return true;
-	if (go_on(prev, holder, now) || await(cpu, holder, now))
+	if (try_extend_slice(prev, holder, now) || await_enqueue(cpu, holder, now))
 		return true;
 	yield_cpu(cpu, holder);
 	return false;
@@ -275,7 +275,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
  * Have the system's threads their turn here? Where that depends on how long the one has waited that may run here, it is
  * looked for once in a slice.
  */
-static __always_inline bool system_has_turn(__u32 cpu, bool polled, __u64 now)
+static __always_inline bool check_system_turn(__u32 cpu, bool polled, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 
@@ -317,7 +317,7 @@ APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 }
 
 /* A turn of other threads, though this server has work and budget: it ends soon. */
-static __always_inline bool gives_turn(__u32 cpu, __u32 at, __u64 now)
+static __always_inline bool try_yield_turn(__u32 cpu, __u32 at, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	bool gives = false;
@@ -347,7 +347,7 @@ static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u6
 	stop_serving(cpu);
 	__u32 at = server_to_run(cpu, runs, now);
 
-	if (at < SERVERS && (gives_turn(cpu, at, now) || serve(cpu, at, prev, now)))
+	if (at < SERVERS && (try_yield_turn(cpu, at, now) || serve(cpu, at, prev, now)))
 		return true;
 	ring_at(cpu, serving_on(cpu)->waits_until);
 	return false;
@@ -393,7 +393,7 @@ static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 no
 
 	if (cpu >= MAX_CPUS)
 		return;
-	is_back(cpu);
+	clear_away(cpu);
 	cpu_at(&shared, cpu)->starving = 0;
 	/* One that goes on does not stop: it is accounted for here. */
 	if (wants_on(prev)) {
@@ -406,17 +406,17 @@ static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 no
 	}
 	if (servers_on && serving_on(cpu)->servers && run_server(cpu, prev, now))
 		return;
-	if (system_waits(cpu) && system_has_turn(cpu, polled, now) &&
-	    ((!polled && goes_on_first(cpu, prev, SYSTEM, now)) || run_system(cpu, now)))
+	if (system_waits(cpu) && check_system_turn(cpu, polled, now) &&
+	    ((!polled && try_continue(cpu, prev, SYSTEM, now)) || run_system(cpu, now)))
 		return;
 	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))
 		return;
 	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
 		return;
-	if (polled && go_on(prev, SYSTEM, now))
+	if (polled && try_extend_slice(prev, SYSTEM, now))
 		return;
-	if (!system_waits(cpu) || (!goes_on_first(cpu, prev, SYSTEM, now) && !run_system(cpu, now)))
-		go_on(prev, SYSTEM, now);
+	if (!system_waits(cpu) || (!try_continue(cpu, prev, SYSTEM, now) && !run_system(cpu, now)))
+		try_extend_slice(prev, SYSTEM, now);
 }
 
 /* Is there a CPU on which nothing runs? */

@@ -35,7 +35,7 @@ static int end_grace(void *map, __u32 *key, struct notice *notice)
 	return 0;
 }
 
-static __always_inline bool tell(__u32 tid, __u32 signal)
+static __always_inline bool send_signal(__u32 tid, __u32 signal)
 {
 	if (!bpf_ksym_exists(bpf_send_signal_task))
 		return false;
@@ -49,7 +49,7 @@ static __always_inline bool tell(__u32 tid, __u32 signal)
 	return !error;
 }
 
-APART bool tell_to_leave(__u32 cpu, __u32 slot)
+APART bool send_grace_signal(__u32 cpu, __u32 slot)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -57,18 +57,18 @@ APART bool tell_to_leave(__u32 cpu, __u32 slot)
 		return true;
 	struct notice *notice = bpf_map_lookup_elem(&notices, &cpu);
 
-	if (!notice || !tell(cpu_at(&shared, cpu)->tid, workload_of(slot)->grace_signal))
+	if (!notice || !send_signal(cpu_at(&shared, cpu)->tid, workload_of(slot)->grace_signal))
 		return false;
 	cpu_at(&shared, cpu)->leaving = 1;
 	return !bpf_timer_start(&notice->timer, workload_of(slot)->grace_ns, 0);
 }
 
 /* Whoever runs here is to leave. Does it go on for a moment? Then it is preempted when that is over. */
-static __always_inline bool gives_grace(__u32 cpu)
+static __always_inline bool begin_grace(__u32 cpu)
 {
 	__u32 slot = cpu_at(&shared, cpu)->runs;
 
-	return slot < SYSTEM && workload_of(slot)->grace_ns && tell_to_leave(cpu, slot);
+	return slot < SYSTEM && workload_of(slot)->grace_ns && send_grace_signal(cpu, slot);
 }
 
 /* Of a CPU that has one already the kernel leaves it as it is. */

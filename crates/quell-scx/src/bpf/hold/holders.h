@@ -21,8 +21,8 @@ static __always_inline __u64 time_on(const struct cpu *c)
 	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
 }
 
-/* The CPU goes from one holder to another, if the one still has it and the other may have one more. */
-static __always_inline bool hand(__u32 cpu, __u32 from, __u32 to)
+/* Hands the CPU from one holder to another. Returns false if `from` holds it no more, or `to` is at its limit. */
+static __always_inline bool try_hand_over(__u32 cpu, __u32 from, __u32 to)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -66,7 +66,7 @@ static __always_inline void wake_idle_cpus(void)
 /* The holder has nothing to run here. Where it had all CPUs that it may have, its threads that wait may use another one now. */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
-	if (cpu >= MAX_CPUS || !hand(cpu, holder, NOBODY))
+	if (cpu >= MAX_CPUS || !try_hand_over(cpu, holder, NOBODY))
 		return false;
 	cpu_at(&shared, cpu)->yielder = holder;
 	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
@@ -80,13 +80,13 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 /* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
 __u64 unserved;
 
-/* Seen from another CPU: what the kernel tells meanwhile counts more, until the kernel gives the CPU back. */
-static __always_inline void seems_away(struct cpu *c)
+/* Marks and unmarks a CPU on which another CPU found a real-time thread. What the kernel reports (TOOK) has precedence. */
+static __always_inline void mark_rt_found(struct cpu *c)
 {
 	__sync_val_compare_and_swap(&c->away, 0, FOUND);
 }
 
-static __always_inline void seems_back(struct cpu *c)
+static __always_inline void clear_rt_found(struct cpu *c)
 {
 	__sync_val_compare_and_swap(&c->away, FOUND, 0);
 }
@@ -100,7 +100,7 @@ static __always_inline void lose_cpu(__u32 cpu, __u32 to, __u32 how, bool is_kep
 	if (how == TOOK)
 		c->away = TOOK;
 	else
-		seems_away(c);
+		mark_rt_found(c);
 	c->away_since = time_on(c);
 	c->stopped_at = 0;
 	c->hog = to;
@@ -111,29 +111,34 @@ static __always_inline void lose_cpu(__u32 cpu, __u32 to, __u32 how, bool is_kep
 		__sync_fetch_and_add(&unserved, 1);
 }
 
-/* The CPU asks us for a thread, runs one of ours, or nobody. */
-static __always_inline void is_back(__u32 cpu)
+/* The CPU calls dispatch, runs a thread of ours, or goes idle: no higher class has it any more. */
+static __always_inline void clear_away(__u32 cpu)
 {
 	if (cpu_at(&shared, cpu)->away)
 		cpu_at(&shared, cpu)->away = 0;
 }
 
-/* This real-time thread has the CPU, though the kernel has not told so: that is known from now on. */
-APART int find_hog(__u32 cpu, __u32 pid)
+/* A real-time thread runs on the CPU, which the kernel has not reported: marks the CPU away, and takes it from its holder. */
+APART int yield_to_rt(__u32 cpu, __u32 pid)
 {
 	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != pid))
 		lose_cpu(cpu, pid, FOUND, false);
 	return 0;
 }
 
-/* Has a real-time thread the CPU? */
-static __always_inline bool is_hogged(__u32 cpu)
+static __always_inline bool is_rt(const struct task_struct *p)
+{
+	return p->prio < MAX_RT_PRIO;
+}
+
+/* Takes the CPU from its holder if a real-time thread runs there. Returns true then. */
+static __always_inline bool yield_if_rt(__u32 cpu)
 {
 	struct task_struct *p = scx_bpf_cpu_curr(cpu);
 
-	if (!p || p->prio >= MAX_RT_PRIO)
+	if (!p || !is_rt(p))
 		return false;
-	find_hog(cpu, p->pid);
+	yield_to_rt(cpu, p->pid);
 	return true;
 }
 
@@ -196,15 +201,16 @@ static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
 
 	if (cpu >= MAX_CPUS || !has_real_time(cpu))
 		return cpu;
-	seems_away(cpu_at(&shared, cpu));
+	mark_rt_found(cpu_at(&shared, cpu));
 	return choose_cpu(p, slot);
 }
 
-static __always_inline bool take(__u32 cpu, __u32 slot)
+/* Takes the CPU from its holder for the workload. Returns false if another CPU was faster. */
+static __always_inline bool try_take_cpu(__u32 cpu, __u32 slot)
 {
 	__u32 from = cpu_at(&shared, cpu)->holder;
 
-	if (from == slot || !hand(cpu, from, slot))
+	if (from == slot || !try_hand_over(cpu, from, slot))
 		return false;
 	if (from < SYSTEM)
 		count(PREEMPTED);
@@ -221,7 +227,7 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			return NO_CPU;
-		if (!is_hogged(cpu) && take(cpu, slot))
+		if (!yield_if_rt(cpu) && try_take_cpu(cpu, slot))
 			return cpu;
 	}
 	return TRIED;
@@ -234,17 +240,17 @@ static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, _
 		return;
 	__u32 cpu = if_usable(p, look_for_unheld(begin_look(p, slot), except));
 
-	if (cpu < MAX_CPUS && !is_hogged(cpu) && hand(cpu, NOBODY, slot))
+	if (cpu < MAX_CPUS && !yield_if_rt(cpu) && try_hand_over(cpu, NOBODY, slot))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /*
  * A thread of the workload has come to this CPU, which was chosen for it. The kernel's lock of the CPU is held: from here on
- * the CPU neither decides nor goes to a higher class before the thread is in its queue. May the workload have it?
+ * the CPU neither decides nor goes to a higher class before the thread is in its queue. Takes it if the rules allow that.
  */
-static __always_inline bool take_chosen(__u32 cpu, __u32 slot)
+static __always_inline bool try_take_chosen(__u32 cpu, __u32 slot)
 {
-	return workload_of(slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !is_hogged(cpu) && take(cpu, slot);
+	return workload_of(slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !yield_if_rt(cpu) && try_take_cpu(cpu, slot);
 }
 
 /* The place of who inherits the CPU, after this place in the line; NOT_IN_LINE: nobody does. */
@@ -275,7 +281,7 @@ static __always_inline void settle_holder(__u32 cpu, __u32 holder, __u32 slot)
 {
 	bool is_best_effort = holder < SYSTEM && !workload_of(holder)->lc;
 
-	if (!is_best_effort || !is_owed_cpu(slot) || !hand(cpu, holder, slot))
+	if (!is_best_effort || !is_owed_cpu(slot) || !try_hand_over(cpu, holder, slot))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

@@ -19,7 +19,7 @@
  *   SERVED(s, cpu)       does a server's thread have the CPU?
  *   HAS_REAL_TIME(cpu)   does a real-time thread have it, or will when it chooses?
  *
- * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`hand`). All slots that wait are looked at
+ * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`try_hand_over`). All slots that wait are looked at
  * if each holds CPUs already or has a rank.
  */
 #ifndef QUELL_RULES_H
@@ -172,11 +172,11 @@ static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u3
 	EACH_IN(set, slot) {
 		if (!is_waiting(workload_at(s, slot))) {
 			if (s->nr_slots > FEW_SLOTS)
-				slot_waits_not(s, lc, slot);
+				clear_slot_waiting(s, lc, slot);
 			continue;
 		}
 		if (workload_at(s, slot)->lc != lc) {
-			slot_waits_not(s, lc, slot);
+			clear_slot_waiting(s, lc, slot);
 			/* It is found among those of its class, which come next. */
 			if (lc)
 				continue;

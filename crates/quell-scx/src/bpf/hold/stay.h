@@ -16,22 +16,22 @@
 
 #include "hold/holders.h"
 
-/* Is the thread one that may stay? The loader can fetch none but normal threads. */
-static __always_inline bool may_stay(struct task_struct *p, struct thread *t)
+/* May the thread be kept in its CPU's local queue? The loader can fetch normal threads only. */
+static __always_inline bool may_keep(struct task_struct *p, struct thread *t)
 {
 	struct group *g = group_at(t->group);
 
 	return p->policy == SCHED_NORMAL && t->slot < SYSTEM && !workload_of(t->slot)->lc && !g->limited && !g->idle;
 }
 
-static __always_inline void begin_stay(__u32 cpu, __u32 pid)
+static __always_inline void begin_keep(__u32 cpu, __u32 pid)
 {
 	cpu_at(&shared, cpu)->stays = pid;
 	cpu_at(&shared, cpu)->unserved = unserved;
 }
 
-/* The thread goes to a queue, or to another class. */
-static __always_inline void stays_no_more(struct task_struct *p, struct thread *t)
+/* The thread goes to a queue, or to another class: it is kept no longer. */
+static __always_inline void cancel_keep(struct task_struct *p, struct thread *t)
 {
 	if (!t->stopped_on)
 		return;
@@ -54,21 +54,28 @@ static __always_inline bool is_served_at_once(const struct workload *w, __u64 no
 }
 
 /*
- * The thread stops without a slice. Is that for a latency-critical thread that has just taken the CPU? Then it has back what
- * was left of its slice, for which the kernel puts it behind the other one. Not where the others of that workload wait for
- * their turn: the kernel asks us for nobody before the thread that stays has had the CPU again. And not where another thread
- * stays: that one comes next, and the two would make way for each other, again and again, with the holder asleep.
+ * Did the thread lose its slice to a latency-critical thread that has just taken the CPU, so that it may be kept behind that
+ * one? Not where other threads of that workload wait: the kernel does not call dispatch before the kept thread has run. Not
+ * where another thread is kept: that one runs next, and the two would preempt each other while the holder sleeps.
  */
-static __always_inline bool makes_way(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
+static __always_inline bool may_keep_behind_lc(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
-	if (p->scx.slice || cpu_at(&shared, cpu)->stays || holder >= SYSTEM || !workload_of(holder)->lc || t->slice_left < SHORTEST_NS || !may_stay(p, t) ||
-	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 || !is_served_at_once(workload_of(holder), now))
+	if (p->scx.slice || cpu_at(&shared, cpu)->stays || holder >= SYSTEM || !workload_of(holder)->lc)
+		return false;
+	return t->slice_left >= SHORTEST_NS && may_keep(p, t) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) == 1 &&
+	       is_served_at_once(workload_of(holder), now);
+}
+
+/* Gives the thread back what was left of its slice, for which the kernel keeps it in the local queue. Returns true if so. */
+static __always_inline bool keep_behind_lc(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
+{
+	if (!may_keep_behind_lc(p, t, cpu, now))
 		return false;
 	p->scx.slice = t->slice_left;
 	count(MADE_WAY);
-	begin_stay(cpu, p->pid);
+	begin_keep(cpu, p->pid);
 	return true;
 }
 
@@ -106,18 +113,25 @@ static __always_inline bool has_free_cpu(void)
 	return sets_on ? has_free_of(0) || has_free_of(1) : has_free();
 }
 
-/* A real-time thread takes the CPU. Does the thread that ran there stay, and nobody beside it? */
-static __always_inline bool stays(__u32 cpu)
+/* May the thread that a real-time thread preempted be kept behind that one? It is alone in the local queue, and no CPU is free. */
+static __always_inline bool may_keep_behind_rt(const struct cpu *c)
 {
-	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
 
+	return c->stopped && holder < SYSTEM && !workload_of(holder)->lc && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) == 1 &&
+	       !has_free_cpu();
+}
+
+/* A real-time thread takes the CPU: keeps the thread that it preempted, if that may be. Returns true if so. */
+static __always_inline bool keep_behind_rt(__u32 cpu)
+{
+	struct cpu *c = cpu_at(&shared, cpu);
+
 	c->stays = 0;
-	if (!c->stopped || holder >= SYSTEM || workload_of(holder)->lc || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) != 1 ||
-	    has_free_cpu())
+	if (!may_keep_behind_rt(c))
 		return false;
 	count(STAYED);
-	begin_stay(cpu, c->stopped);
+	begin_keep(cpu, c->stopped);
 	return true;
 }
 
@@ -142,10 +156,10 @@ static __always_inline bool is_next_after_another(__u32 cpu, __u32 slot)
 }
 
 /*
- * The latency-critical thread that took the CPU sleeps. Does the CPU go back to whom it was taken from? Who came before and
- * found it held is waiting; who comes from now on may take it.
+ * The latency-critical thread that took the CPU sleeps: hands the CPU back to the workload from which it was taken. Not if a
+ * workload before that one waits. Returns true if the workload has it again.
  */
-static __always_inline bool gets_back(__u32 cpu, __u32 slot)
+static __always_inline bool try_return_cpu(__u32 cpu, __u32 slot)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 	struct workload *w = workload_of(holder);
@@ -154,14 +168,14 @@ static __always_inline bool gets_back(__u32 cpu, __u32 slot)
 		return false;
 	if (!workload_of(slot)->in_line || !is_available(&shared, cpu) || (holder < SYSTEM && !yield_cpu(cpu, holder)))
 		return false;
-	return !is_next_after_another(cpu, slot) && hand(cpu, NOBODY, slot);
+	return !is_next_after_another(cpu, slot) && try_hand_over(cpu, NOBODY, slot);
 }
 
-/* It runs again, unless somebody goes first. */
-static __always_inline void comes_back(__u32 cpu, struct task_struct *p, struct thread *t)
+/* The kept thread runs again, unless another workload has precedence: then the CPU is kicked. */
+static __always_inline void resume_kept(__u32 cpu, struct task_struct *p, struct thread *t)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
-	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted(cpu) : gets_back(cpu, t->slot);
+	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted(cpu) : try_return_cpu(cpu, t->slot);
 
 	c->stays = 0;
 	limit_credit(t, number_of_queue(p, t, t->slot));
@@ -171,16 +185,16 @@ static __always_inline void comes_back(__u32 cpu, struct task_struct *p, struct 
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The loader has the kernel enqueue this thread anew. */
-static __always_inline void have_fetched(__u32 cpu, __u32 pid)
+/* Asks the loader to have the kernel enqueue this thread anew. */
+static __always_inline void request_fetch(__u32 cpu, __u32 pid)
 {
 	cpu_at(&shared, cpu)->fetch = pid;
 	__sync_fetch_and_add(&shared.fetches, 1);
 	wake_loader();
 }
 
-/* Whoever has stayed for longer than a slice, behind a real-time thread, is fetched. */
-static __always_inline void fetch(__u32 cpu, __u64 now)
+/* Has the loader fetch a thread that has been kept behind a real-time thread for longer than a slice. */
+static __always_inline void fetch_kept(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 stays = c->stays, holder = c->holder;
@@ -189,7 +203,7 @@ static __always_inline void fetch(__u32 cpu, __u64 now)
 		return;
 	if (holder < SYSTEM)
 		yield_cpu(cpu, holder);
-	have_fetched(cpu, stays);
+	request_fetch(cpu, stays);
 }
 
 #endif

@@ -24,18 +24,18 @@ static __always_inline bool is_waiting(const struct workload *w)
 }
 
 /* A thread of the slot waits. */
-static __always_inline void slot_waits(struct shared *s, __u32 slot)
+static __always_inline void mark_slot_waiting(struct shared *s, __u32 slot)
 {
 	if (slot < SYSTEM)
 		add(&s->waiting[workload_at(s, slot)->lc & 1], slot);
 }
 
 /* None of its threads waits, it seems; or it has changed its class. */
-static __always_inline void slot_waits_not(struct shared *s, __u32 set, __u32 slot)
+static __always_inline void clear_slot_waiting(struct shared *s, __u32 set, __u32 slot)
 {
 	leave(&s->waiting[set & 1], slot);
 	if (is_waiting(workload_at(s, slot)))
-		slot_waits(s, slot);
+		mark_slot_waiting(s, slot);
 }
 
 #endif

@@ -99,9 +99,9 @@ APART int sort_core_of(__u32 cpu)
 	return 0;
 }
 
-APART int waits_from_now(__u32 slot)
+APART int add_waiting_slot(__u32 slot)
 {
-	slot_waits(&shared, slot);
+	mark_slot_waiting(&shared, slot);
 	return 0;
 }
 

@@ -90,7 +90,7 @@ static __always_inline __u32 rule_look_at_all(const struct shared *s, struct loo
 }
 
 /* Is it what is looked for? It is kept for later if the workload itself runs beside it. */
-static __always_inline bool rule_suits(const struct shared *s, struct look *l, __u32 cpu)
+static __always_inline bool rule_consider(const struct shared *s, struct look *l, __u32 cpu)
 {
 	if (!rule_is_looked_at(s, l, cpu))
 		return false;
@@ -126,7 +126,7 @@ static __always_inline __u32 rule_in_place(struct shared *s, struct look *l, __u
 				LEAVE_KIND(s, kind, cpu);
 				continue;
 			}
-			if (rule_suits(s, l, cpu))
+			if (rule_consider(s, l, cpu))
 				return cpu;
 		}
 	}
@@ -141,7 +141,7 @@ static __always_inline __u32 rule_in_kind(struct shared *s, struct look *l, __u3
 		return NO_CPU;
 	if (last >= MAX_CPUS)
 		return IN_PLACE(s, l, kind, ANYWHERE, NO_PLACE);
-	if (KIND(s, last) == kind && rule_may_use(l, last) && rule_suits(s, l, last))
+	if (KIND(s, last) == kind && rule_may_use(l, last) && rule_consider(s, l, last))
 		return last;
 	cache = cpu_at(s, last)->place[0];
 	socket = cpu_at(s, last)->place[1];

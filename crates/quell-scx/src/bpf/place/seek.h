@@ -18,7 +18,7 @@
 #include "queue/queues.h"
 
 /* An idle CPU for one of the system's threads, unless a ban parks it. */
-static __always_inline __s32 idle_cpu(struct task_struct *p, __s32 first)
+static __always_inline __s32 claim_idle_cpu(struct task_struct *p, __s32 first)
 {
 	__s32 cpu = first;
 
@@ -52,9 +52,9 @@ static __always_inline bool goes_before_best_effort(struct task_struct *p)
  * A thread of the system wakes up. How long may it run here at once, in ns, whatever runs? 0: not at all. One that may run
  * elsewhere does not come to a real-time thread's CPU.
  */
-static __always_inline __u64 runs_at_once(struct task_struct *p, __u32 cpu, __u64 now)
+static __always_inline __u64 claim_slice_at_once(struct task_struct *p, __u32 cpu, __u64 now)
 {
-	if (!goes_before_best_effort(p) || SERVED(&shared, cpu) || (p->nr_cpus_allowed != 1 && is_hogged(cpu)))
+	if (!goes_before_best_effort(p) || SERVED(&shared, cpu) || (p->nr_cpus_allowed != 1 && yield_if_rt(cpu)))
 		return 0;
 	if (is_upkeep(p) && (runs_lc(cpu) || is_held_by_lc(cpu))) {
 		__u64 left = upkeep_left(cpu, now);
@@ -66,7 +66,7 @@ static __always_inline __u64 runs_at_once(struct task_struct *p, __u32 cpu, __u6
 }
 
 /* A CPU where best-effort work gives way to the thread. */
-static __noinline __u32 cpu_of_best_effort(struct task_struct *p)
+static __noinline __u32 find_best_effort_cpu(struct task_struct *p)
 {
 	int i;
 
@@ -76,7 +76,7 @@ static __noinline __u32 cpu_of_best_effort(struct task_struct *p)
 		if (cpu >= MAX_CPUS)
 			break;
 		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && may_run_on(p, cpu) &&
-		    !is_hogged(cpu))
+		    !yield_if_rt(cpu))
 			return cpu;
 	}
 	return NO_CPU;
@@ -86,7 +86,7 @@ static __noinline __u32 cpu_of_best_effort(struct task_struct *p)
 static __always_inline void find_cpu_for_system(struct task_struct *p, bool came, __u64 now)
 {
 	__s32 home = scx_bpf_task_cpu(p);
-	__s32 cpu = idle_cpu(p, home);
+	__s32 cpu = claim_idle_cpu(p, home);
 
 	if (cpu >= 0) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -141,7 +141,7 @@ static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __
 	__u32 cpu = take_cpu(p, slot);
 
 	if (cpu < MAX_CPUS) {
-		if (!gives_grace(cpu))
+		if (!begin_grace(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		if (cpu_at(&shared, cpu)->runs == SYSTEM)
 			take_unheld_cpu(p, slot, NO_CPU);

@@ -28,7 +28,7 @@ struct sent sents[MAX_CPUS];
 #define sent_to(cpu) AT(sents, cpu, MAX_CPUS)
 
 /* It goes to this CPU, and is in no queue of ours. */
-static __always_inline void send(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 flags)
+static __always_inline void direct_dispatch(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 flags)
 {
 	t->woke = 1;
 	sent_to(cpu)->pid = p->pid;
@@ -36,7 +36,7 @@ static __always_inline void send(struct task_struct *p, struct thread *t, __u32 
 }
 
 /* It runs. Was it sent here? */
-static __always_inline bool arrives(struct task_struct *p, __u32 cpu)
+static __always_inline bool test_and_clear_sent(struct task_struct *p, __u32 cpu)
 {
 	struct sent *sent = sent_to(cpu);
 	bool was_sent = sent->pid == (__u32)p->pid;
@@ -47,24 +47,24 @@ static __always_inline bool arrives(struct task_struct *p, __u32 cpu)
 }
 
 /* A thread that wakes up takes the CPU that was chosen for it, if that is sound before it comes there. */
-static __always_inline bool takes_ahead(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu)
+static __always_inline bool try_direct_dispatch(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu)
 {
 	struct workload *w = workload_of(slot);
 	__u32 runs = cpu_at(&shared, cpu)->runs;
 
-	if (servers_on || p->policy != SCHED_NORMAL || (runs < SYSTEM && workload_of(runs)->grace_ns) || is_hogged(cpu))
+	if (servers_on || p->policy != SCHED_NORMAL || (runs < SYSTEM && workload_of(runs)->grace_ns) || yield_if_rt(cpu))
 		return false;
 	bool is_idle = runs == NOBODY && scx_bpf_test_and_clear_cpu_idle(cpu);
 
 	if (!w->lc && !is_idle)
 		return false;
-	if (!take(cpu, slot)) {
+	if (!try_take_cpu(cpu, slot)) {
 		/* It is to count as idle again. */
 		if (is_idle)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return false;
 	}
-	send(p, t, slot, cpu, w->lc ? SCX_ENQ_PREEMPT : 0);
+	direct_dispatch(p, t, slot, cpu, w->lc ? SCX_ENQ_PREEMPT : 0);
 	return true;
 }
 
@@ -83,7 +83,7 @@ static __always_inline void fetch_sent(__u32 cpu, __u64 now)
 	if (!pid || c->fetch || !c->away || !lasts(c->away_since, now, shared.be_slice_ns))
 		return;
 	sent_to(cpu)->pid = 0;
-	have_fetched(cpu, pid);
+	request_fetch(cpu, pid);
 }
 
 #endif

@@ -73,7 +73,7 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 bool loop_waits;
 
 /* It runs, or does not want to any more. */
-static __always_inline void ceases_to_wait(struct task_struct *p, struct thread *t)
+static __always_inline void end_wait(struct task_struct *p, struct thread *t)
 {
 	if (loop_waits && is_loop(p))
 		loop_waits = false;
@@ -82,7 +82,7 @@ static __always_inline void ceases_to_wait(struct task_struct *p, struct thread 
 }
 
 /* A thread begins to wait. Returns true if a workload's queue formed: not by one that only lost its CPU. */
-static __always_inline bool begins_to_wait(struct thread *t, __u32 number, __u64 now, bool came)
+static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now, bool came)
 {
 	if (is_of_bound(number)) {
 		__sync_fetch_and_add(&bound_on(number - BOUND)->queued, 1);
@@ -99,7 +99,7 @@ static __always_inline bool begins_to_wait(struct thread *t, __u32 number, __u64
 	bool formed = came && place == w->taken;
 
 	if (!is_in(&shared.waiting[w->lc & 1], slot_of_number(number)))
-		waits_from_now(slot_of_number(number));
+		add_waiting_slot(slot_of_number(number));
 	w->since[place & (QUEUE_TIMES - 1)] = now;
 	t->waits_since = now;
 	set_waits_in(t, number + 1);
@@ -240,10 +240,10 @@ static __always_inline void insert(struct task_struct *p, struct thread *t, __u3
 }
 
 /* The same two for those who iterate over a queue: the verifier follows each once, not turn by turn. */
-APART int waits_in_number(struct thread *t, __u32 number, __u64 now, bool came)
+APART int begin_wait_in(struct thread *t, __u32 number, __u64 now, bool came)
 {
 	if (t)
-		begins_to_wait(t, number, now, came);
+		begin_wait(t, number, now, came);
 	return 0;
 }
 

@@ -28,8 +28,8 @@ static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 no
 	__u64 before = t->counted;
 
 	price(t);
-	parts(t);
-	join(p, t, t->slot, now);
+	remove_load(t);
+	add_load(p, t, t->slot, now);
 	__s64 ahead = t->vtime - clock;
 
 	if (ahead > (__s64)MAX_AHEAD_NS)

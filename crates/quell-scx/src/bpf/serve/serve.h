@@ -135,9 +135,9 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 	struct server *s = server_at(home, at);
 	bool has_budget = rule_server_has_budget(s, now);
 
-	join(p, t, slot, now);
+	add_load(p, t, slot, now);
 	/* A CPU may have taken it from its workload's queue, and lost it before it ran. */
-	ceases_to_wait(p, t);
+	end_wait(p, t);
 	t->goes_on = 0;
 	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
 		cpu_at(&shared, cpu)->stays = 0;
@@ -252,7 +252,7 @@ static __always_inline void stop_serving(__u32 cpu)
 }
 
 /* The thread begins to run, on a CPU that may have servers. */
-static __always_inline void runs_beside_servers(struct thread *t, __u32 cpu, __u64 now)
+static __always_inline void start_beside_servers(struct thread *t, __u32 cpu, __u64 now)
 {
 	struct serving *v = serving_on(cpu);
 	__u32 number = t->served - 1;
@@ -274,7 +274,7 @@ static __always_inline void runs_beside_servers(struct thread *t, __u32 cpu, __u
 }
 
 /* What ran here stops. */
-static __always_inline void stops_beside_servers(__u32 cpu)
+static __always_inline void stop_beside_servers(__u32 cpu)
 {
 	struct serving *v = serving_on(cpu);
 

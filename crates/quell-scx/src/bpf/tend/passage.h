@@ -38,7 +38,7 @@ static __always_inline bool is_in_uninterruptible_sleep(struct task_struct *p)
 }
 
 /* The thread sleeps from now on. */
-static __always_inline void may_be_hindered(struct task_struct *p, struct thread *t, __u64 deq_flags)
+static __always_inline void note_uninterruptible_sleep(struct task_struct *p, struct thread *t, __u64 deq_flags)
 {
 	__u32 slot = t->slot, cpu = scx_bpf_task_cpu(p);
 
@@ -49,7 +49,7 @@ static __always_inline void may_be_hindered(struct task_struct *p, struct thread
 	t->hindered_since = now;
 	if (cpu < MAX_CPUS)
 		hindered[cpu] = p->pid;
-	patrol_by(now + HINDERED_NS, now);
+	schedule_patrol(now + HINDERED_NS, now);
 }
 
 /* Is a thread hindered that began to sleep on this CPU? Since when; 0: none is. */

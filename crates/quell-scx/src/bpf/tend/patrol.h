@@ -126,12 +126,12 @@ APART int visit_cpus(__u32 from, __u64 now)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		fetch(cpu, now);
+		fetch_kept(cpu, now);
 		fetch_sent(cpu, now);
 		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
 			continue;
-		if (!is_hogged(cpu))
-			seems_back(cpu_at(&shared, cpu));
+		if (!yield_if_rt(cpu))
+			clear_rt_found(cpu_at(&shared, cpu));
 	}
 	bpf_rcu_read_unlock();
 	return 0;
@@ -236,9 +236,9 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 		if (!part_to_visit && looks_for_overdue)
 			looked_for_overdue = now;
 	}
-	comes_by(end_periods(now));
-	comes_by(let_all_pass(now));
-	set_timer(timer, now);
+	advance_patrol(end_periods(now));
+	advance_patrol(let_all_pass(now));
+	arm_patrol(timer, now);
 	return 0;
 }
 

@@ -25,7 +25,7 @@
 		if (home_ < MAX_CPUS)                                                                 \
 			at_ = server_of(home_, slot);                                                 \
 		if (at_ < SERVERS) {                                                                  \
-			ceases_to_wait(p, t);                                                         \
+			end_wait(p, t);                                                         \
 			begin_turn(t, slot, now);                                                     \
 			t->served = server_number(home_, at_) + 1;                                    \
 			scx_bpf_dsq_move_set_vtime(it, now);                                          \
@@ -72,7 +72,7 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 		/* Before it moves: it may run at once, and ceases to wait then. */
 		__u32 number = number_of_queue(p, t, slot);
 
-		waits_in_number(t, number, now, true);
+		begin_wait_in(t, number, now, true);
 		if (move_into(&___it, p, t, number))
 			moved = true;
 	}
@@ -113,7 +113,7 @@ APART int move_all(__u64 queue, __u64 now)
 			t->served = 0;
 		__u32 number = number_of_queue(p, t, slot);
 
-		waits_in_number(t, number, now, false);
+		begin_wait_in(t, number, now, false);
 		/* `___it` is the iterator that the macro declares. */
 		move_into(&___it, p, t, number);
 	}

@@ -54,7 +54,7 @@ static __always_inline __u32 lowest_bit(__u64 word)
 
 #define PLACES_TRIED 4 /* when other CPUs take places at the same time */
 
-static __always_inline void begins_unread(struct inlet *inlet, __u64 since)
+static __always_inline void begin_unread(struct inlet *inlet, __u64 since)
 {
 	struct workload *w = workload_of(inlet->slot);
 
@@ -76,7 +76,7 @@ static __always_inline void begins_unread(struct inlet *inlet, __u64 since)
 }
 
 /* Somebody else may have the place if the loader gave the slot to another workload meanwhile. */
-static __always_inline void ends_unread(struct inlet *inlet)
+static __always_inline void end_unread(struct inlet *inlet)
 {
 	struct workload *w = workload_of(inlet->slot);
 	__u64 since = inlet->since;
@@ -97,7 +97,7 @@ int BPF_PROG(data_came, struct sock *sk)
 		return 0;
 	inlet->last = bpf_ktime_get_ns();
 	if (!inlet->since && inlet->slot < SYSTEM)
-		begins_unread(inlet, inlet->last);
+		begin_unread(inlet, inlet->last);
 	return 0;
 }
 
@@ -116,10 +116,10 @@ int BPF_PROG(data_read, struct sock *sk)
 
 	if (!inlet)
 		return 0;
-	ends_unread(inlet);
+	end_unread(inlet);
 	inlet->slot = is_critical ? reader : SYSTEM;
 	if (is_critical && has_unread_data(sk))
-		begins_unread(inlet, inlet->last ? inlet->last : bpf_ktime_get_ns());
+		begin_unread(inlet, inlet->last ? inlet->last : bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -132,7 +132,7 @@ int BPF_PROG(socket_closes, struct sock *sk, int before, int now)
 	struct inlet *inlet = bpf_sk_storage_get(&inlets, sk, 0, 0);
 
 	if (inlet)
-		ends_unread(inlet);
+		end_unread(inlet);
 	return 0;
 }
 
