@@ -37,7 +37,7 @@ pub(crate) const FAULTS: [Fault; 10] = [
     Fault {
         name: "two threads make way for each other while the holder sleeps",
         file: "hold/stay.h",
-        now: "cpu_at(&shared, cpu)->stays || holder >= SYSTEM",
+        now: "cpu_at(&shared, cpu)->kept || holder >= SYSTEM",
         then: "holder >= SYSTEM",
         from: 1,
     },
@@ -58,8 +58,8 @@ pub(crate) const FAULTS: [Fault; 10] = [
     Fault {
         name: "who goes to its server counts on as waiting for its workload",
         file: "serve/serve.h",
-        now: "\tend_wait(p, t);\n\tt->goes_on = 0;",
-        then: "\tt->goes_on = 0;",
+        now: "\tend_wait(p, t);\n\tt->was_runnable = 0;",
+        then: "\tt->was_runnable = 0;",
         from: 1,
     },
     Fault {
@@ -72,7 +72,7 @@ pub(crate) const FAULTS: [Fault; 10] = [
     Fault {
         name: "the holder waits behind a thread that was put into the CPU's own queue, beside an idle CPU",
         file: "hold/dispatch.h",
-        now: "if (holder < SYSTEM && is_waiting(workload_of(holder)) && has_idle_cpu())",
+        now: "if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_idle_cpu())",
         then: "if (false)",
         from: 7_485,
     },

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, Topology};
-use quell_scx::layout::{MAX_CPUS, NO_CPU, NOBODY, Shared};
+use quell_scx::layout::{MAX_CPUS, NO_CPU, NO_SLOT, Shared};
 use quell_scx_rules as _;
 
 unsafe extern "C" {
@@ -51,19 +51,19 @@ const CASES: [Case; 8] = [
     Case {
         name: "wake-up, its last CPU is free",
         is_yield: false,
-        holder: |cpu, cpus, slots| if cpu / 2 % 2 == 1 { NOBODY } else { best_effort(cpu, cpus, slots) },
+        holder: |cpu, cpus, slots| if cpu / 2 % 2 == 1 { NO_SLOT } else { best_effort(cpu, cpus, slots) },
         waits: |_, _| false,
     },
     Case {
         name: "wake-up, the last core is free",
         is_yield: false,
-        holder: |cpu, cpus, slots| if cpu >= cpus - 2 { NOBODY } else { best_effort(cpu, cpus, slots) },
+        holder: |cpu, cpus, slots| if cpu >= cpus - 2 { NO_SLOT } else { best_effort(cpu, cpus, slots) },
         waits: |_, _| false,
     },
     Case {
         name: "wake-up, half of each core is free",
         is_yield: false,
-        holder: |cpu, cpus, slots| if cpu % 2 == 1 { NOBODY } else { best_effort(cpu, cpus, slots) },
+        holder: |cpu, cpus, slots| if cpu % 2 == 1 { NO_SLOT } else { best_effort(cpu, cpus, slots) },
         waits: |_, _| false,
     },
     Case { name: "wake-up, of best-effort work", is_yield: false, holder: best_effort, waits: |_, _| false },
@@ -76,19 +76,19 @@ const CASES: [Case; 8] = [
     Case {
         name: "yield, none waits",
         is_yield: true,
-        holder: |cpu, cpus, slots| if cpu == YIELDED { NOBODY } else { best_effort(cpu, cpus, slots) },
+        holder: |cpu, cpus, slots| if cpu == YIELDED { NO_SLOT } else { best_effort(cpu, cpus, slots) },
         waits: |_, _| false,
     },
     Case {
         name: "yield, one waits",
         is_yield: true,
-        holder: |cpu, cpus, slots| if cpu == YIELDED { NOBODY } else { best_effort(cpu, cpus, slots) },
+        holder: |cpu, cpus, slots| if cpu == YIELDED { NO_SLOT } else { best_effort(cpu, cpus, slots) },
         waits: |slot, slots| slot == slots - 1,
     },
     Case {
         name: "yield, all wait",
         is_yield: true,
-        holder: |cpu, cpus, slots| if cpu == YIELDED { NOBODY } else { best_effort(cpu, cpus, slots) },
+        holder: |cpu, cpus, slots| if cpu == YIELDED { NO_SLOT } else { best_effort(cpu, cpus, slots) },
         waits: |_, _| true,
     },
 ];
@@ -122,7 +122,7 @@ impl Case {
         }
         for (cpu, state) in shared.cpu.iter().enumerate() {
             let (cpu, is_there) = (cpu as u32, u32::from((cpu as u32) < cpus));
-            state.holder.store(NOBODY, Relaxed);
+            state.holder.store(NO_SLOT, Relaxed);
             state.banned_for.store(u64::MAX, Relaxed);
             state.in_pool.store(is_there, Relaxed);
             state.online.store(is_there, Relaxed);

@@ -15,7 +15,7 @@ static __u64 counted(enum decision what)
 static void begin_place(__u32 number, __u32 place, __u32 first, __u32 last)
 {
 	for (__u32 cpu = first; cpu < last; cpu++) {
-		add(&shared.at_place[number], cpu);
+		set_add(&shared.at_place[number], cpu);
 		shared.cpu[cpu].place[place] = number;
 	}
 }
@@ -26,7 +26,7 @@ static void begin_cpus(__u32 cpus)
 	for (__u32 cpu = 0; cpu < MAX_CPUS; cpu++) {
 		struct cpu *c = &shared.cpu[cpu];
 
-		c->holder = c->runs = NOBODY;
+		c->holder = c->runs = NO_SLOT;
 		c->banned_for = NO_REQUEST;
 		c->in_pool = c->online = cpu < cpus;
 		for (int i = 0; i < SIBLINGS; i++)
@@ -34,7 +34,7 @@ static void begin_cpus(__u32 cpus)
 	}
 	memset(&shared.at_place[ANYWHERE], 0xff, sizeof(struct set));
 	for (__u32 cpu = 0; cpu < cpus; cpu++)
-		sort_core(&shared, cpu);
+		rule_update_core_kinds(&shared, cpu);
 }
 
 #endif

@@ -26,9 +26,9 @@ struct shared *half_begin(__u32 cpus)
 	memset(has_masks, 0, sizeof(has_masks));
 	memset(cacheds, 0, sizeof(cacheds));
 	memset(sents, 0, sizeof(sents));
-	memset(hindered, 0, sizeof(hindered));
-	loop_waits = looks_for_overdue = false;
-	unserved = visited = looked_for_overdue = part_to_visit = looked_for_passages = core_scheduled = 0;
+	memset(blocked_lc, 0, sizeof(blocked_lc));
+	loop_waits = checks_overdue = false;
+	unserved = visited = overdue_checked_at = part_to_visit = boosts_checked_at = core_scheduled = 0;
 	throttled_groups = delegated_groups = nr_stuck = 0;
 	next_patrol = 0;
 	servers_on = false;
@@ -43,7 +43,7 @@ struct shared *half_begin(__u32 cpus)
 	nr_groups = groups_generation = 1;
 	grant_init();
 	for (__u32 slot = 0; slot < HOST_CPUS; slot++)
-		begin_queues(slot);
+		create_queues(slot);
 	return &shared;
 }
 
@@ -51,7 +51,7 @@ struct shared *half_begin(__u32 cpus)
 void half_begins_serving(void)
 {
 	servers_on = true;
-	begin_serving();
+	create_server_queues();
 }
 
 /* The thread runs from now on, on the CPU where it is. */
@@ -148,7 +148,7 @@ struct task_struct *half_thread(__u32 number, __u32 slot, __u64 cpus, __u32 cpu)
 	t->generation = shared.generation;
 	t->tg = (__u64)&task_group;
 	t->groups_generation = groups_generation;
-	note_mask(p);
+	update_mask(p);
 	return p;
 }
 
@@ -233,8 +233,8 @@ __u64 half_slice(__u32 number)
 /* The kernel's upkeep has run for so long; what is left of its budget then. */
 __u64 half_uses_upkeep(__u32 cpu, __u64 ran, __u64 now)
 {
-	use_upkeep(cpu, ran, now);
-	return upkeep_left(cpu, now);
+	charge_upkeep(cpu, ran, now);
+	return refill_upkeep(cpu, now);
 }
 
 bool half_takes(__u32 cpu, __u32 slot)
@@ -278,7 +278,7 @@ void half_goes_offline(__u32 cpu)
 
 void half_wants_since(struct task_struct *p, __u64 since)
 {
-	thread_of(p)->wants_since = since;
+	thread_of(p)->runnable_since = since;
 }
 
 bool half_is_overdue(struct task_struct *p)
@@ -288,12 +288,12 @@ bool half_is_overdue(struct task_struct *p)
 
 void half_hurries(__u32 slot, __u64 now)
 {
-	hurry_overdue(slot, now);
+	expedite_overdue(slot, now);
 }
 
 bool half_is_served_at_once(__u32 slot, __u64 now)
 {
-	return is_served_at_once(workload_of(slot), now);
+	return is_uncontended(workload_of(slot), now);
 }
 
 void half_fetches(__u32 cpu, __u64 now)
@@ -344,20 +344,20 @@ void half_begins_groups(void)
 {
 	memset(groups, 0, sizeof(groups));
 	nr_groups = 0;
-	begin_group(1, 0, false);
+	add_group(1, 0, false);
 }
 
 /* A cgroup comes below this one, which an ordinary user owns or not. Has it a place? */
 bool half_makes_group(__u64 id, __u64 parent, bool delegated)
 {
-	begin_group(id, parent, delegated);
+	add_group(id, parent, delegated);
 	return bpf_map_lookup_elem(&places, &id);
 }
 
 /* A cgroup goes, and its place is free. */
 void half_removes_group(__u64 id)
 {
-	end_group(id);
+	remove_group(id);
 	visit_groups(0, false, host.now);
 }
 
@@ -379,7 +379,7 @@ bool half_throttles_group(__u64 id, __u64 ran, __u64 other)
 
 	for (__u32 i = at; i < MAX_GROUPS; i = group_at(i)->parent)
 		group_at(i)->limited = i > 0;
-	use_quota(at, ran, host.now);
+	charge_quota(at, ran, host.now);
 	return group_at(*bpf_map_lookup_elem(&places, &other))->throttled;
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_scx::layout::{CALM, NEWS, NOBODY};
+use quell_scx::layout::{CALM, NEWS, NO_SLOT};
 
 use crate::half::{Half, WAKES};
 
@@ -16,7 +16,7 @@ fn is_notified(lc: bool, in_line: bool, listening: u32) -> bool {
     state.in_line.store(in_line.into(), Relaxed);
     half.thread(0, 0, 0b1);
     half.thread(1, 1, 0b1);
-    half.shared().hand_on(0, NOBODY, 0);
+    half.shared().hand_on(0, NO_SLOT, 0);
     half.runs(0);
     half.shared().listening.store(listening, Relaxed);
     half.notified();

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_scx::layout::{MAX_SLOTS, NO_CPU, NOBODY, PARKED, WorkloadState};
+use quell_scx::layout::{MAX_SLOTS, NO_CPU, NO_SLOT, PARKED, WorkloadState};
 
 use crate::half::{Half, Place, WAKES, meanwhile};
 
 const SYSTEM: u32 = MAX_SLOTS as u32;
-const TOOK: u32 = 1;
-const FOUND: u32 = 2;
+const AWAY_REPORTED: u32 = 1;
+const AWAY_FOUND: u32 = 2;
 const MS: u64 = 1_000_000;
 /// What the machine's clock says in the beginning.
 const START: u64 = 1_000 * MS;
@@ -24,21 +24,21 @@ fn what_the_kernel_told_of_a_cpu_is_not_replaced_by_what_a_wake_up_saw() {
     let server = half.thread(0, 0, 0b11);
     half.has_real_time(0, true);
     assert_eq!(half.chooses(server), 1, "not the one that a real-time thread is about to have");
-    assert_eq!(half.cpu(0).away.load(Relaxed), FOUND);
+    assert_eq!(half.cpu(0).away.load(Relaxed), AWAY_FOUND);
 
     half.cpu(0).away.store(0, Relaxed);
     half.does_at(Place::LookForRealTime, cpu_0_is_released);
     assert_eq!(half.chooses(server), 1);
-    assert_eq!(half.cpu(0).away.load(Relaxed), TOOK, "the kernel reported so between the look and the store");
+    assert_eq!(half.cpu(0).away.load(Relaxed), AWAY_REPORTED, "the kernel reported so between the look and the store");
 }
 
 #[test]
 fn what_the_kernel_told_of_a_cpu_is_not_taken_back_by_the_patrol() {
     let half = Half::with_cpus(2);
-    half.cpu(0).away.store(FOUND, Relaxed);
+    half.cpu(0).away.store(AWAY_FOUND, Relaxed);
     half.does_at(Place::LookAtCurrent, cpu_0_is_released);
     half.patrols();
-    assert_eq!(half.cpu(0).away.load(Relaxed), TOOK);
+    assert_eq!(half.cpu(0).away.load(Relaxed), AWAY_REPORTED);
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn threads_that_crowd_after_the_clock_was_read_count_as_crowded() {
 fn who_stays_is_not_fetched_at_once_when_the_cpu_was_lost_after_the_clock_was_read() {
     let half = Half::with_cpus(2);
     let cpu = half.cpu(0);
-    cpu.stays.store(1, Relaxed);
-    cpu.away.store(TOOK, Relaxed);
+    cpu.kept.store(1, Relaxed);
+    cpu.away.store(AWAY_REPORTED, Relaxed);
     cpu.away_since.store(START + 1, Relaxed);
     half.fetch(0, START);
     assert_eq!(half.fetches(), 0);
@@ -116,7 +116,7 @@ fn a_cpu_goes_to_the_fourth_in_line_and_beyond_if_only_they_may_use_it() {
         assert_eq!(half.dispatches(0), Some(others), "after {others} that may use CPU 1 only");
         assert_eq!(half.cpu(0).holder.load(Relaxed), others);
         assert!(passed.iter().all(|state| state.held.load(Relaxed) == 0));
-        half.cpu(0).holder.store(NOBODY, Relaxed);
+        half.cpu(0).holder.store(NO_SLOT, Relaxed);
     }
 }
 
@@ -198,7 +198,7 @@ fn a_cpu_that_goes_offline_before_it_is_taken_has_no_holder() {
     let server = half.workload(0, true);
     half.does_at(Place::LookAtCurrent, cpu_0_goes_offline);
     assert!(!half.takes_chosen(0, 0), "it was online when it was looked at");
-    assert_eq!(half.cpu(0).holder.load(Relaxed), NOBODY);
+    assert_eq!(half.cpu(0).holder.load(Relaxed), NO_SLOT);
     assert_eq!(server.held.load(Relaxed), 0);
     assert!(half.takes_chosen(1, 0));
     assert_eq!(server.held.load(Relaxed), 1);
@@ -209,10 +209,10 @@ fn the_loader_gives_an_offline_cpu_to_nobody() {
     let half = Half::with_cpus(2);
     let server = half.workload(0, true);
     meanwhile::goes_offline(0);
-    assert_eq!(half.shared().hand_on(0, NOBODY, 0), None, "it went offline after the loader had looked");
-    assert_eq!(half.cpu(0).holder.load(Relaxed), NOBODY);
-    assert_eq!(half.shared().hand_on(0, NOBODY, PARKED), Some(true), "parking it does no harm");
-    assert_eq!(half.shared().hand_on(1, NOBODY, 0), Some(true));
+    assert_eq!(half.shared().hand_on(0, NO_SLOT, 0), None, "it went offline after the loader had looked");
+    assert_eq!(half.cpu(0).holder.load(Relaxed), NO_SLOT);
+    assert_eq!(half.shared().hand_on(0, NO_SLOT, PARKED), Some(true), "parking it does no harm");
+    assert_eq!(half.shared().hand_on(1, NO_SLOT, 0), Some(true));
     assert_eq!(server.held.load(Relaxed), 1);
 }
 

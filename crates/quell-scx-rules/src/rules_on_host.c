@@ -10,8 +10,8 @@
 #define OPAQUE(i) (void)(i)
 static __thread bool sets_on;
 #define SETS_ON sets_on
-#define KIND(s, cpu) kind_of_cpu(s, cpu)
-#define LEAVE_KIND(s, kind, cpu) leave_kind(s, kind, cpu)
+#define KIND(s, cpu) rule_kind(s, cpu)
+#define LEAVE_KIND(s, kind, cpu) rule_leave_kind(s, kind, cpu)
 #define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
 #define SERVED(s, cpu) ((s)->serving[cpu].served)
 #define HAS_REAL_TIME(cpu) false
@@ -48,7 +48,7 @@ void quell_slot_waits(struct shared *s, __u32 slot)
 
 __u64 quell_rule_heir(struct shared *s, __u32 cpu, __u64 after)
 {
-	return rule_heir(s, cpu, after);
+	return rule_next_holder(s, cpu, after);
 }
 
 __u32 quell_slot_in_line(__u64 place)
@@ -109,7 +109,7 @@ __u64 quell_yields_times(struct shared *s, __u32 cpu, __u64 times)
 
 	for (; times; times--) {
 		__asm__ volatile("" ::: "memory");
-		sum += rule_heir(s, cpu, 0);
+		sum += rule_next_holder(s, cpu, 0);
 	}
 	return sum;
 }

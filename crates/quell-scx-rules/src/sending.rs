@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use quell_scx::layout::{NO_CPU, NOBODY};
+use quell_scx::layout::{NO_CPU, NO_SLOT};
 
 use crate::half::{Half, meanwhile};
 
@@ -36,7 +36,7 @@ fn a_cpu_that_was_yielded_before_the_thread_came_is_its_workloads_when_it_runs()
     assert_eq!(half.sends(0), 0);
     assert_eq!(server.held.load(Relaxed), 1);
     assert_eq!(half.dispatches(0), None);
-    assert_eq!(half.cpu(0).holder.load(Relaxed), NOBODY, "the CPU decided before the thread came");
+    assert_eq!(half.cpu(0).holder.load(Relaxed), NO_SLOT, "the CPU decided before the thread came");
     half.runs(0);
     assert_eq!((half.cpu(0).holder.load(Relaxed), server.held.load(Relaxed)), (0, 1));
 }
@@ -59,7 +59,7 @@ fn who_would_preempt_a_thread_that_has_a_grace_comes_first() {
     let batch = half.workload(1, false);
     half.thread(0, 0, 0b1);
     half.thread(1, 1, 0b1);
-    half.shared().hand_on(0, NOBODY, 1);
+    half.shared().hand_on(0, NO_SLOT, 1);
     half.runs(1);
     batch.grace_ns.store(20_000, Relaxed);
     assert_eq!(half.sends(0), NO_CPU);

@@ -11,7 +11,7 @@
 /* The kind of a queue. */
 static bool is_by_time(__u64 queue)
 {
-	return queue >= BY_TIME && queue < PARKING;
+	return queue >= BY_TIME && queue < THROTTLED_DSQ;
 }
 
 static bool is_barred(const struct task_struct *p)
@@ -25,7 +25,7 @@ static bool is_barred(const struct task_struct *p)
 /* Is it one of the slot's queues, of the class that it has now? */
 static bool is_of_slot(__u64 queue, __u32 slot)
 {
-	if (queue >= PARKING || is_by_time(queue) == is_first_come_first_served(slot))
+	if (queue >= THROTTLED_DSQ || is_by_time(queue) == is_fifo(slot))
 		return false;
 	return slot_of_number(queue % NUMBERS) == slot;
 }
@@ -37,13 +37,13 @@ static bool may_serve(__u32 cpu, __u64 queue)
 	__u32 slot = slot_of_number(queue % NUMBERS);
 	struct workload *w = workload_of(slot);
 
-	if (queue >= SERVING)
+	if (queue >= SERVER_DSQ)
 		return is_server_due(cpu, queue);
 	if (slot == SYSTEM)
 		return true;
-	if (is_by_time(queue) == is_first_come_first_served(slot) || !is_available(&shared, cpu))
+	if (is_by_time(queue) == is_fifo(slot) || !is_available(&shared, cpu))
 		return false;
-	return c->holder == slot || (c->holder == NOBODY && w->in_line && w->held < w->limit);
+	return c->holder == slot || (c->holder == NO_SLOT && w->in_line && w->held < w->limit);
 }
 
 static __u64 unserved_by_idle; /* threads, as bits */
@@ -72,7 +72,7 @@ static void check_idle(__u32 cpu)
 			continue;
 		if (queue == LOCAL_OF(cpu))
 			violated("a CPU idles while a thread is on it", cpu, i);
-		if ((queue >= PARKING && queue < SERVING) || queue >= HOST_QUEUES || !may_use(p, cpu) || throttled_by(p, thread_of(p), host.now) != NO_GROUP)
+		if ((queue >= THROTTLED_DSQ && queue < SERVER_DSQ) || queue >= HOST_QUEUES || !may_use(p, cpu) || throttled_by(p, thread_of(p), host.now) != NO_GROUP)
 			continue;
 		if (may_serve(cpu, queue))
 			unserved_by_idle |= 1ULL << i;
@@ -116,10 +116,10 @@ static void check_sets(void)
 {
 	for (__u32 cpu = 0; sets_on && cpu < sim.cpus; cpu++)
 		for (__u32 kind = 0; kind < CPU_KINDS; kind++)
-			if (kind_of_cpu(&shared, cpu) == kind && !is_in(&shared.of_kind[kind], cpu))
+			if (rule_kind(&shared, cpu) == kind && !set_contains(&shared.of_kind[kind], cpu))
 				violated("a CPU is not in the set of its kind", cpu, kind);
 	for (__u32 slot = 0; slot < WORKLOADS; slot++)
-		if (is_waiting(workload_of(slot)) && !is_in(&shared.waiting[0], slot) && !is_in(&shared.waiting[1], slot))
+		if (has_waiters(workload_of(slot)) && !set_contains(&shared.waiting[0], slot) && !set_contains(&shared.waiting[1], slot))
 			violated("a slot waits and is in no set", slot, 0);
 }
 
@@ -149,7 +149,7 @@ static void check_cpus(void)
 		__u32 slot = thread_of(p)->slot;
 
 		if (slot < SYSTEM && c->holder != slot && c->holder < SYSTEM && sim.starves[cpu] != (__u32)number_of(p) + 1 &&
-		    !thread_of(p)->served && !thread_of(p)->passes)
+		    !thread_of(p)->served && !thread_of(p)->boosted)
 			violated("a CPU runs a thread that is not its holder's", cpu, number_of(p));
 		if (!may_use(p, cpu))
 			violated("a thread runs where it may not", cpu, number_of(p));
@@ -174,7 +174,7 @@ static void check_upkeep(void)
 
 	if (!p)
 		return;
-	bool waits = sim.where[number_of(p)] == READY && !(host.runs[p->cpu] && is_upkeep(host.runs[p->cpu]));
+	bool waits = sim.where[number_of(p)] == READY && !(host.runs[p->cpu] && is_percpu_kthread(host.runs[p->cpu]));
 
 	if (waits && upkeep_on(p->cpu)->behind && is_ours(host.runs[p->cpu]) && host.now <= sim.upkeep_since + BEHIND_NS &&
 	    thread_of(host.runs[p->cpu])->slot < SYSTEM)
@@ -238,20 +238,20 @@ static void check_threads(void)
 		case READY:
 			if (!p->queue)
 				violated("a thread that waits is in no queue", i, 0);
-			if (queue < PARKING && t->waits_in != queue % NUMBERS + 1)
+			if (queue < THROTTLED_DSQ && t->waits_in != queue % NUMBERS + 1)
 				violated("a thread counts for another queue than it is in", i, t->waits_in);
-			if (queue >= SERVING && queue < HOST_QUEUES && t->waits_in)
+			if (queue >= SERVER_DSQ && queue < HOST_QUEUES && t->waits_in)
 				violated("a thread that waits for its server counts for its workload's queue", i, t->waits_in);
-			if (p->flags & PF_EXITING && queue >= PARKING && queue < SERVING)
-				violated("a thread that ends waits for a quota", i, queue - PARKING);
+			if (p->flags & PF_EXITING && queue >= THROTTLED_DSQ && queue < SERVER_DSQ)
+				violated("a thread that ends waits for a quota", i, queue - THROTTLED_DSQ);
 			if (is_barred(p))
 				sim.ready_since[i] = host.now;
 			else if (host.now - sim.ready_since[i] > LONGEST_WAIT_NS)
 				violated("a thread waits for too long", i, thread_of(p)->slot);
-			if (queue < PARKING || queue >= SERVING || throttled_by(p, t, host.now) != NO_GROUP)
+			if (queue < THROTTLED_DSQ || queue >= SERVER_DSQ || throttled_by(p, t, host.now) != NO_GROUP)
 				sim.parked_since[i] = host.now;
 			else if (host.now - sim.parked_since[i] > LONGEST_PARKED_NS)
-				violated("a thread stays in the queue of a group that is not throttled", i, queue - PARKING);
+				violated("a thread stays in the queue of a group that is not throttled", i, queue - THROTTLED_DSQ);
 			break;
 		}
 		if (sim.where[i] != READY)
@@ -259,7 +259,7 @@ static void check_threads(void)
 		if (!t->waits_in)
 			continue;
 		waiting[t->waits_in - 1]++;
-		if (!is_of_bound(t->waits_in - 1))
+		if (!is_percpu_queue(t->waits_in - 1))
 			of_slot[slot_of_number(t->waits_in - 1)]++;
 	}
 	for (__u32 slot = 0; slot < WORKLOADS; slot++)

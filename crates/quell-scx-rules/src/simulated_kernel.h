@@ -195,8 +195,8 @@ static void wake(struct task_struct *p, __u64 flags)
 		cpu = fallback_cpu(p);
 	p->cpu = cpu;
 	/* On a server's CPU such threads have turns. */
-	if (sim.calm && flags & SCX_ENQ_WAKEUP && is_upkeep(p) && sim.active[cpu] && !sim.real_time[cpu] &&
-	    !(servers_on && serving_on(cpu)->servers) && upkeep_left(cpu, host.now)) {
+	if (sim.calm && flags & SCX_ENQ_WAKEUP && is_percpu_kthread(p) && sim.active[cpu] && !sim.real_time[cpu] &&
+	    !(servers_on && serving_on(cpu)->servers) && refill_upkeep(cpu, host.now)) {
 		sim.upkeep = p;
 		sim.upkeep_since = host.now;
 	}

@@ -101,10 +101,10 @@ static void hand_on(__u32 cpu, __u32 to)
 
 	if (loses < SYSTEM)
 		__sync_fetch_and_sub(&shared.workload[loses].held, 1);
-	if (to < SYSTEM && handed && !c->online && __sync_bool_compare_and_swap(&c->holder, to, NOBODY))
+	if (to < SYSTEM && handed && !c->online && __sync_bool_compare_and_swap(&c->holder, to, NO_SLOT))
 		__sync_fetch_and_sub(&shared.workload[to].held, 1);
 	if (sets_on)
-		sort_core(&shared, cpu);
+		rule_update_core_kinds(&shared, cpu);
 }
 
 /* `Grant::take_all`: the workload loses its CPUs. */
@@ -219,7 +219,7 @@ static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 
 		}
 	}
 	for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
-		if (is_waiting(w) && shared.cpu[cpu].holder == NOBODY)
+		if (has_waiters(w) && shared.cpu[cpu].holder == NO_SLOT)
 			freed |= 1ULL << cpu;
 	kick(freed);
 }
@@ -257,9 +257,9 @@ static void begin_machine(struct machine machine)
 	together_on = machine.together;
 	caches_on = machine.caches > 1;
 	memset(turns, 0, sizeof(turns));
-	loop_waits = looks_for_overdue = false;
-	unserved = visited = looked_for_overdue = part_to_visit = next_patrol = looked_for_passages = 0;
-	memset(hindered, 0, sizeof(hindered));
+	loop_waits = checks_overdue = false;
+	unserved = visited = overdue_checked_at = part_to_visit = next_patrol = boosts_checked_at = 0;
+	memset(blocked_lc, 0, sizeof(blocked_lc));
 	nr_groups = throttled_groups = delegated_groups = nr_stuck = 0;
 	groups_generation = 1;
 	host.now = 1000000000;

@@ -39,7 +39,7 @@ static void set_server(__u32 slot, __u32 cpu, __u64 budget, __u64 period, __u32 
 		s->budgets[0] = s->budget = s->left = budget;
 		s->periods[0] = s->period = period;
 		s->next_period = host.now + period;
-		s->told_until = s->overrun = 0;
+		s->reported_until = s->overrun = 0;
 		s->slot = slot;
 	}
 	s->priority = priority;
@@ -105,7 +105,7 @@ static void ring_bells(void)
 /* Does the thread wait in the queue of a server that has budget on this CPU? */
 static bool is_server_due(__u32 cpu, __u64 queue)
 {
-	__u32 number = queue - SERVING;
+	__u32 number = queue - SERVER_DSQ;
 	struct server *s = server_at(cpu, number % SERVERS);
 
 	return servers_on && number / SERVERS == cpu && s->on && rule_server_has_budget(s, host.now);

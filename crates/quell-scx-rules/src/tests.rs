@@ -7,7 +7,7 @@ use quell_model::rule::{Occupancy, Standing, ban_holds, next_holder, on_wake_up,
 use quell_model::topology::Cpu;
 use quell_model::{CpuId, CpuSet, Nanos, Topology, WorkloadId};
 
-use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, Shared};
+use quell_scx::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NO_SLOT, PARKED, Shared};
 
 unsafe extern "C" {
     fn quell_rule_on_wake_up(shared: *const Shared, slot: u32, last: u32, cpus: *const u64) -> u32;
@@ -32,7 +32,7 @@ fn machine() -> Box<Shared> {
     shared.nr_slots.store(SLOTS as u32, Relaxed);
     shared.bans.store(1, Relaxed);
     for (at, cpu) in shared.cpu.iter().enumerate() {
-        cpu.holder.store(NOBODY, Relaxed);
+        cpu.holder.store(NO_SLOT, Relaxed);
         cpu.banned_for.store(u64::MAX, Relaxed);
         let live = u32::from(at < CPUS);
         cpu.in_pool.store(live, Relaxed);
@@ -200,7 +200,7 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
             }
         }
         Happening::Yield { cpu, passes } => {
-            hand(shared, cpu, NOBODY);
+            hand(shared, cpu, NO_SLOT);
             let (mut place, mut passed) = (0, Vec::new());
             loop {
                 // SAFETY: the pointer is to a value of the type that the function takes.
@@ -208,8 +208,8 @@ fn happens(shared: &Shared, what: &Happening) -> Result<(), TestCaseError> {
                 // SAFETY: a number only.
                 let ours = unsafe { quell_slot_in_line(place) };
                 let reference = Mirror::of(shared).next_holder(CpuId(cpu), &passed);
-                prop_assert_eq!((ours != NOBODY).then_some(WorkloadId(ours)), reference, "after {:?}", passed);
-                if ours == NOBODY {
+                prop_assert_eq!((ours != NO_SLOT).then_some(WorkloadId(ours)), reference, "after {:?}", passed);
+                if ours == NO_SLOT {
                     break;
                 }
                 if passed.len() == passes {

@@ -1,6 +1,6 @@
 //! The kernel's threads of one CPU: their budget, and when they go first.
 
-use quell_scx::layout::{MAX_SLOTS, NOBODY};
+use quell_scx::layout::{MAX_SLOTS, NO_SLOT};
 
 use crate::half::{Half, WAKES};
 
@@ -15,7 +15,7 @@ fn server_is_sent() -> Half {
         half.thread(number, slot, 0b1);
     }
     half.is_of_kernel(2);
-    half.shared().hand_on(0, NOBODY, 1);
+    half.shared().hand_on(0, NO_SLOT, 1);
     half.runs(1);
     assert_eq!(half.sends(0), 0);
     half

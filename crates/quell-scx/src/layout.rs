@@ -42,7 +42,7 @@ pub const QUEUE_TIMES: usize = 64;
 /// Sockets of a workload that have unread data, at once.
 pub const UNREAD_TIMES: usize = 64;
 /// A CPU that was yielded, or was never granted.
-pub const NOBODY: u32 = u32::MAX;
+pub const NO_SLOT: u32 = u32::MAX;
 /// A CPU that was revoked.
 pub const PARKED: u32 = u32::MAX - 1;
 /// Wakes a loader that listens: queues that formed, CPUs that came or went …
@@ -107,7 +107,7 @@ as_in_the_header! {
         away_since: AtomicU64,
         yields: AtomicU64,
         yielder: AtomicU32,
-        stays: AtomicU32,
+        kept: AtomicU32,
         fetch: AtomicU32,
         leaving: AtomicU32,
         one_more: AtomicU32,
@@ -143,7 +143,7 @@ as_in_the_header! {
         period: AtomicU64,
         left: AtomicU64,
         next_period: AtomicU64,
-        told_until: AtomicU64,
+        reported_until: AtomicU64,
         exhausted: AtomicU64,
         overrun: AtomicU64,
     }
@@ -230,7 +230,7 @@ impl ServerState {
             ours.store(value.0, Relaxed);
         }
         self.next_period.store((now + period).0, Relaxed);
-        self.told_until.store(0, Relaxed);
+        self.reported_until.store(0, Relaxed);
         self.overrun.store(0, Relaxed);
     }
 
@@ -272,7 +272,7 @@ impl Shared {
             self.sort_core(cpu);
             return handed.then_some(true);
         };
-        if state.holder.compare_exchange(to, NOBODY, SeqCst, SeqCst).is_ok() {
+        if state.holder.compare_exchange(to, NO_SLOT, SeqCst, SeqCst).is_ok() {
             gains.fetch_sub(1, SeqCst);
         }
         self.sort_core(cpu);

@@ -10,7 +10,7 @@ use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use crate::beside::Beside;
-use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NOBODY, PARKED, SIBLINGS, Shared};
+use crate::layout::{CpuState, MAX_CPUS, MAX_SLOTS, NO_CPU, NO_SLOT, PARKED, SIBLINGS, Shared};
 use crate::sets::SlotSet;
 use crate::{ScxError, kernel, messages, requests};
 
@@ -58,7 +58,7 @@ pub struct Holder(u32);
 
 impl Default for Holder {
     fn default() -> Holder {
-        Holder(NOBODY)
+        Holder(NO_SLOT)
     }
 }
 
@@ -361,8 +361,8 @@ fn prepare(shared: &Shared, topology: &Topology, online: &CpuSet, pool: &CpuSet,
     shared.nr_caches.store(topology.llcs().len() as u32, Relaxed);
     for (cpu, state) in shared.cpu.iter().enumerate() {
         let id = CpuId(cpu as u32);
-        state.holder.store(NOBODY, Relaxed);
-        state.runs.store(NOBODY, Relaxed);
+        state.holder.store(NO_SLOT, Relaxed);
+        state.runs.store(NO_SLOT, Relaxed);
         state.banned_for.store(u64::MAX, Relaxed);
         state.in_pool.store(pool.contains(id).into(), Relaxed);
         state.online.store(online.contains(id).into(), Relaxed);

@@ -50,7 +50,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 	__u32 slot = slot_of(p, t);
 
 	if (servers_on && slot < SYSTEM && workload_of(slot)->servers) {
-		__u32 cpu = cpu_of_server(p, slot);
+		__u32 cpu = select_server_cpu(p, slot);
 
 		if (cpu < MAX_CPUS)
 			return cpu;
@@ -69,7 +69,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		return cpu;
 	}
 	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
-	if (is_waiting(workload_of(slot)))
+	if (has_waiters(workload_of(slot)))
 		return prev_cpu;
 	__u32 cpu = choose_free_cpu(p, slot);
 
@@ -83,12 +83,12 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
  * Is the thread in a part of the kernel that binds it to its CPU? Each of our programs binds the thread that it interrupts,
  * which is no such reason: this one, and `cpu_release` if it called.
  */
-static __always_inline bool is_bound(struct task_struct *p, __u32 cpu)
+static __always_inline bool is_migration_disabled(struct task_struct *p, __u32 cpu)
 {
 	unsigned int ours = 0;
 
 	if (p == bpf_get_current_task_btf())
-		ours = cpu_at(&shared, cpu)->away == TOOK ? 2 : 1;
+		ours = cpu_at(&shared, cpu)->away == AWAY_REPORTED ? 2 : 1;
 	return p->migration_disabled > ours;
 }
 
@@ -97,15 +97,15 @@ static __always_inline __u64 mark_runnable(struct thread *t, __u64 enq_flags)
 {
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		t->woke = 1;
-	if (!t->wants_since)
-		t->wants_since = bpf_ktime_get_ns();
-	return t->wants_since;
+	if (!t->runnable_since)
+		t->runnable_since = bpf_ktime_get_ns();
+	return t->runnable_since;
 }
 
 /* The thread woke up and comes to this CPU: it runs next, if nobody waits longer and its workload may have the CPU. */
 static __always_inline bool try_insert_local(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 enq_flags)
 {
-	if (is_waiting(workload_of(slot)) || !try_take_chosen(cpu, slot))
+	if (has_waiters(workload_of(slot)) || !try_take_chosen(cpu, slot))
 		return false;
 	t->woke = 1;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags | (begin_grace(cpu) ? 0 : SCX_ENQ_PREEMPT));
@@ -128,9 +128,9 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* Mostly it has just come to want a CPU: then that was now. */
 	__u64 now = t ? mark_runnable(t, enq_flags) : 0;
 
-	bool bound = !t || is_bound(p, cpu);
+	bool bound = !t || is_migration_disabled(p, cpu);
 
-	if (servers_on && enqueue_served(p, t, cpu, bound, enq_flags))
+	if (servers_on && enqueue_on_server(p, t, cpu, bound, enq_flags))
 		return;
 	if (bound) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
@@ -146,23 +146,23 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
 	 * one is rather idle than to go on with it.
 	 */
-	bool gives_way = t->goes_on && is_first_come_first_served(slot) && upkeep_on(cpu)->comes;
-	bool came = !t->goes_on || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
+	bool gives_way = t->was_runnable && is_fifo(slot) && upkeep_on(cpu)->comes;
+	bool came = !t->was_runnable || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
 
-	t->goes_on = t->passes = 0;
+	t->was_runnable = t->boosted = 0;
 	cancel_keep(p, t);
 	__u32 above = throttled_by(p, t, now);
 
 	if (above != NO_GROUP) {
 		/* A CPU had taken it from its queue, and lost it before the thread ran: that wait has not ended yet. */
 		end_wait(p, t);
-		scx_bpf_dsq_insert(p, PARKING + above, shared.be_slice_ns, enq_flags);
+		scx_bpf_dsq_insert(p, THROTTLED_DSQ + above, shared.be_slice_ns, enq_flags);
 		return;
 	}
 	__u64 at_once = slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) ? claim_slice_at_once(p, cpu, now) : 0;
 
 	if (at_once) {
-		bool behind = is_upkeep(p) && awaits_lc(cpu);
+		bool behind = is_percpu_kthread(p) && is_lc_pending(cpu);
 
 		upkeep_on(cpu)->behind = behind;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once,
@@ -176,7 +176,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	/* The loop that polls gave others a turn: it goes on after that one. */
-	if (polls(p)) {
+	if (is_polling_loop(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		return;
 	}
@@ -189,16 +189,16 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* On a CPU where it may not run others would give way for nothing, again and again. */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
-	__u32 taken = came && t->woke && leads(slot) ? overtakes(p, t, slot, number, now) : NO_CPU;
+	__u32 taken = came && t->woke && is_leader(slot) ? find_cpu_to_overtake(p, t, slot, number, now) : NO_CPU;
 
 	t->first = taken < MAX_CPUS;
-	insert(p, t, slot, number, enq_flags | (gives_way ? SCX_ENQ_HEAD : 0));
+	enqueue_thread(p, t, slot, number, enq_flags | (gives_way ? SCX_ENQ_HEAD : 0));
 	if (came && !seek_cpu(p, t, slot, formed, now) && taken < MAX_CPUS)
 		overtake(taken, t, number);
 	if (came)
 		return;
 	if (slot == SYSTEM)
-		find_cpu_for_system(p, false, now);
+		kick_cpu_for_system(p, false, now);
 	else
 		/*
 		 * It could have gone on, and another one runs in its place: a CPU that nobody holds instead. Not somebody else's:
@@ -233,28 +233,28 @@ void OP(grant_running, struct task_struct *p)
 	add_load(p, t, slot, now);
 	end_wait(p, t);
 	t->first = 0;
-	if (together_on && t->counted && leads(slot))
-		begin_turn_by_time(p, t, cpu, now);
-	advance(p, t);
+	if (together_on && t->counted && is_leader(slot))
+		begin_vtime_turn(p, t, cpu, now);
+	advance_clock(p, t);
 	if (t->woke || !t->request)
 		t->request = now;
 	t->woke = 0;
-	t->goes_on = 0;
+	t->was_runnable = 0;
 	t->overdue = 0;
-	t->wants_since = 0;
+	t->runnable_since = 0;
 	t->ran_at = now;
-	hurry(p, cpu, slot == SYSTEM);
+	limit_slice_for_upkeep(p, cpu, slot == SYSTEM);
 	t->slice_left = p->scx.slice;
 	c->away = 0;
-	if (c->stays == (__u32)p->pid)
+	if (c->kept == (__u32)p->pid)
 		resume_kept(cpu, p, t);
-	else if (was_sent && holder == NOBODY && slot < SYSTEM)
-		try_hand_over(cpu, NOBODY, slot);
-	else if (holder != slot && holder != NOBODY && slot < SYSTEM && !c->starving && !t->passes && !(servers_on && t->served) &&
-		 !is_bound(p, cpu))
-		settle_holder(cpu, holder, slot);
-	else if (holder != slot && (t->passes || slot == SYSTEM))
-		pass_on_holder(cpu);
+	else if (was_sent && holder == NO_SLOT && slot < SYSTEM)
+		try_hand_over(cpu, NO_SLOT, slot);
+	else if (holder != slot && holder != NO_SLOT && slot < SYSTEM && !c->starving && !t->boosted && !(servers_on && t->served) &&
+		 !is_migration_disabled(p, cpu))
+		resolve_holder(cpu, holder, slot);
+	else if (holder != slot && (t->boosted || slot == SYSTEM))
+		kick_idle_for_holder(cpu);
 	c->starving = 0;
 	if (slot == SYSTEM && rule_system_turn_begins(&shared, cpu, now))
 		c->system_since = now;
@@ -283,15 +283,15 @@ void OP(grant_stopping, struct task_struct *p, bool runnable)
 	__u64 now = bpf_ktime_get_ns();
 
 	account(p, t, now);
-	t->passes = 0;
-	t->goes_on = runnable;
-	t->wants_since = runnable ? now : 0;
+	t->boosted = 0;
+	t->was_runnable = runnable;
+	t->runnable_since = runnable ? now : 0;
 	c->stopped_at = now;
 	c->stopped = runnable && ((p->scx.slice && may_keep(p, t)) || keep_behind_lc(p, t, cpu, now)) ? p->pid : 0;
 	if (c->stopped)
 		t->stopped_on = cpu + 1;
 	c->leaving = 0;
-	c->runs = NOBODY;
+	c->runs = NO_SLOT;
 	if (servers_on)
 		stop_beside_servers(cpu);
 	if (t->slot == SYSTEM)
@@ -308,8 +308,8 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 		note_uninterruptible_sleep(p, t, deq_flags);
 		end_wait(p, t);
 		remove_load(t);
-		t->goes_on = 0;
-		t->wants_since = 0;
+		t->was_runnable = 0;
+		t->runnable_since = 0;
 		if (servers_on)
 			t->served = t->turn = 0;
 		/* It may have gone to another cgroup. */
@@ -332,15 +332,15 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 	__u32 holder = c->holder;
 
 	c->away = 0;
-	c->runs = NOBODY;
+	c->runs = NO_SLOT;
 	c->stopped_at = 0;
 	upkeep_on(cpu)->runs = upkeep_on(cpu)->behind = 0;
 	if (servers_on)
 		stop_serving(cpu);
 	if (!c->online)
 		return;
-	if ((servers_on && waits_for_cpu(cpu, bpf_ktime_get_ns())) || system_waits(cpu) || (holder < SYSTEM && is_waiting(workload_of(holder))) ||
-	    (holder == NOBODY && heir_of(cpu) < SYSTEM))
+	if ((servers_on && server_has_waiters(cpu, bpf_ktime_get_ns())) || system_has_waiters(cpu) || (holder < SYSTEM && has_waiters(workload_of(holder))) ||
+	    (holder == NO_SLOT && next_holder(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
@@ -350,12 +350,12 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
  */
 static __always_inline bool release_to_class(__u32 cpu, struct task_struct *to)
 {
-	bool waits = keep_behind_rt(cpu);
+	bool is_kept = keep_behind_rt(cpu);
 
 	if (servers_on)
 		stop_serving(cpu);
-	lose_cpu(cpu, to->pid, TOOK, waits);
-	return !waits;
+	mark_away(cpu, to->pid, AWAY_REPORTED, is_kept);
+	return !is_kept;
 }
 
 void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
@@ -378,15 +378,15 @@ int BPF_PROG(cpu_switches, bool preempt, struct task_struct *prev, struct task_s
 void OP(grant_cpu_online, __s32 cpu)
 {
 	if (cpu >= 0 && cpu < MAX_CPUS) {
-		prepare_notice(cpu);
+		init_notice(cpu);
 		if (servers_on)
-			prepare_bell(cpu);
+			init_bell(cpu);
 		/* The kernel tells of one at a time. It may be one that was not there when the scheduler was loaded. */
 		if ((__u32)cpu >= shared.nr_cpus)
 			shared.nr_cpus = cpu + 1;
 		cpu_at(&shared, cpu)->online = 1;
 		if (sets_on)
-			sort_core_of(cpu);
+			update_core_kinds(cpu);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	wake_loader();
@@ -399,7 +399,7 @@ void OP(grant_cpu_offline, __s32 cpu)
 
 		__sync_lock_test_and_set(&c->online, 0);
 		if (sets_on)
-			sort_core_of(cpu);
+			update_core_kinds(cpu);
 		__u32 holder = *(volatile __u32 *)&c->holder;
 
 		if (holder < SYSTEM)
@@ -415,29 +415,29 @@ __s32 SLEEPABLE_OP(grant_init_task, struct task_struct *p, struct scx_init_task_
 	if (!t)
 		return -ENOMEM;
 	t->slot = SYSTEM;
-	note_mask(p);
+	update_mask(p);
 	return 0;
 }
 
 void OP(grant_set_cpumask, struct task_struct *p, const struct cpumask *cpus)
 {
-	note_mask(p);
+	update_mask(p);
 }
 
 __s32 SLEEPABLE_OP(grant_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	struct cgroup *parent = BPF_CORE_READ(cgrp, self.parent, cgroup);
 
-	return begin_group(cgrp->kn->id, parent ? BPF_CORE_READ(parent, kn, id) : 0, parent && owner_of(parent));
+	return add_group(cgrp->kn->id, parent ? BPF_CORE_READ(parent, kn, id) : 0, parent && owner_of(parent));
 }
 
 void SLEEPABLE_OP(grant_cgroup_exit, struct cgroup *cgrp)
 {
-	end_group(cgrp->kn->id);
+	remove_group(cgrp->kn->id);
 }
 
 /* A slot's queue for each class, unless they are there. */
-static __always_inline __s32 begin_queue(__u32 number, bool of_each_class)
+static __always_inline __s32 create_queue(__u32 number, bool of_each_class)
 {
 	__s32 error = scx_bpf_create_dsq(queue_in(number, false), -1);
 
@@ -447,14 +447,14 @@ static __always_inline __s32 begin_queue(__u32 number, bool of_each_class)
 }
 
 /* All of them. */
-static __always_inline __s32 begin_queues(__u32 slot)
+static __always_inline __s32 create_queues(__u32 slot)
 {
-	__s32 error = begin_queue(slot, true);
+	__s32 error = create_queue(slot, true);
 	int i;
 
 	bpf_for(i, 0, last_part()) {
 		if (!error)
-			error = begin_queue(number_of_part(slot, i), i >= MASKS);
+			error = create_queue(number_of_part(slot, i), i >= MASKS);
 	}
 	return error;
 }
@@ -463,29 +463,29 @@ static __always_inline __s32 begin_queues(__u32 slot)
 SEC("syscall")
 int begin_slot(void *unused)
 {
-	return begin_queues(shared.begins);
+	return create_queues(shared.begins);
 }
 
 /* The servers' queues and timers, of the CPUs that are known by now. */
-static __always_inline __s32 begin_serving(void)
+static __always_inline __s32 create_server_queues(void)
 {
 	int i;
 
 	bpf_for(i, 0, shared.nr_cpus * SERVERS) {
 		__u32 number = i;
-		__s32 error = scx_bpf_create_dsq(SERVING + number, -1);
+		__s32 error = scx_bpf_create_dsq(SERVER_DSQ + number, -1);
 
 		if (error)
 			return error;
 		if (number % SERVERS == 0)
-			prepare_bell(number / SERVERS);
+			init_bell(number / SERVERS);
 	}
 	return 0;
 }
 
 __s32 SLEEPABLE_OP(grant_init)
 {
-	__s32 error = begin_queues(SYSTEM);
+	__s32 error = create_queues(SYSTEM);
 	int i;
 
 	bpf_for(i, 0, MAX_CPUS) {
@@ -495,9 +495,9 @@ __s32 SLEEPABLE_OP(grant_init)
 	if (error)
 		return error;
 	mask_seed = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
-	prepare_notices();
+	init_notices();
 	start_patrol();
-	return servers_on ? begin_serving() : 0;
+	return servers_on ? create_server_queues() : 0;
 }
 
 void OP(grant_exit, struct scx_exit_info *info)
@@ -549,7 +549,7 @@ int drain_server(void *unused)
 {
 	if (shared.drain_server >= MAX_CPUS * SERVERS)
 		return 0;
-	return move_all(SERVING + shared.drain_server, bpf_ktime_get_ns());
+	return move_all(SERVER_DSQ + shared.drain_server, bpf_ktime_get_ns());
 }
 
 SEC(".struct_ops.link")

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSet, View, WorkloadId};
 
 use super::Scx;
-use crate::layout::{NOBODY, QUEUE_TIMES, WorkloadState};
+use crate::layout::{NO_SLOT, QUEUE_TIMES, WorkloadState};
 use crate::program::Holder;
 use crate::sockets::unread_delay;
 
@@ -90,7 +90,7 @@ impl Scx {
             let state = self.grant.cpu(cpu);
             self.seen.holders[cpu.index()] = self.grant.holder(cpu);
             cpus.holder.push(self.seen.holders[cpu.index()].workload());
-            if state.runs.load(Acquire) == NOBODY {
+            if state.runs.load(Acquire) == NO_SLOT {
                 cpus.idle.insert(cpu);
             }
             // A real-time thread has it: it cannot be handed out until that sleeps.

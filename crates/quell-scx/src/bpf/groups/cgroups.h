@@ -15,7 +15,7 @@
 #include "groups/quota.h"
 
 /* A place for a cgroup below this one, if there is one left for it; NO_GROUP: there is none. */
-static __always_inline __u32 free_place(__u32 parent, bool delegated)
+static __always_inline __u32 find_free_place(__u32 parent, bool delegated)
 {
 	int i;
 
@@ -34,17 +34,17 @@ static __always_inline __u32 free_place(__u32 parent, bool delegated)
 }
 
 /* A cgroup comes: it takes a place, or belongs to the group above. Called one at a time, parents first. */
-static __always_inline __s32 begin_group(__u64 id, __u64 parent_id, bool delegated)
+static __always_inline __s32 add_group(__u64 id, __u64 parent_id, bool delegated)
 {
 	__u32 *above = parent_id ? bpf_map_lookup_elem(&places, &parent_id) : NULL;
 	__u32 parent = above ? *above : NO_GROUP;
-	__u32 at = free_place(parent, delegated);
+	__u32 at = find_free_place(parent, delegated);
 
 	if (at >= MAX_GROUPS) {
 		__sync_fetch_and_add(&shared.unplaced, 1);
 		return 0;
 	}
-	__s32 error = scx_bpf_create_dsq(PARKING + at, -1);
+	__s32 error = scx_bpf_create_dsq(THROTTLED_DSQ + at, -1);
 	struct group *g = group_at(at);
 
 	if (error && error != -EEXIST)
@@ -65,7 +65,7 @@ static __always_inline __s32 begin_group(__u64 id, __u64 parent_id, bool delegat
 }
 
 /* A cgroup goes; all that may still be in it are threads that end. The next patrol clears its place. */
-static __always_inline void end_group(__u64 id)
+static __always_inline void remove_group(__u64 id)
 {
 	__u32 *place = bpf_map_lookup_elem(&places, &id);
 

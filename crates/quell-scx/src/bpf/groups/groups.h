@@ -73,7 +73,7 @@ static __always_inline struct task_group *task_group_at(__u64 address)
 }
 
 /* After a change of its load or weight: what the group adds to its parent's load. Whoever comes later sets it right. */
-APART int settle(__u32 at)
+APART int propagate_load(__u32 at)
 {
 	int i;
 
@@ -95,7 +95,7 @@ APART int settle(__u32 at)
 }
 
 /* Reads the cgroup's settings again. The kernel tells schedulers of some changes only, and of those not in all versions. */
-APART int refresh(__u32 at, __u64 now)
+APART int update_group(__u32 at, __u64 now)
 {
 	struct group *g = group_at(at);
 	struct group *above = group_at(g->parent);
@@ -119,7 +119,7 @@ APART int refresh(__u32 at, __u64 now)
 	}
 	g->quota = quota;
 	g->limited = quota || (!root && above->limited);
-	settle(at);
+	propagate_load(at);
 	return 0;
 }
 
@@ -144,7 +144,7 @@ APART __u32 find_group(__u64 address, __u64 now)
 
 				g->tg = address;
 				if (is_new)
-					refresh(*place, now);
+					update_group(*place, now);
 				if (found == NO_GROUP)
 					found = *place;
 			}
@@ -173,7 +173,7 @@ static __always_inline __u32 group_of(struct task_struct *p, struct thread *t, _
 /* The thread wants to run: it counts in its group's load. Latency-critical ones do not. */
 static __always_inline void add_load(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
 {
-	if (t->counted || is_first_come_first_served(slot))
+	if (t->counted || is_fifo(slot))
 		return;
 	__u32 at = group_of(p, t, now);
 	struct group *g = group_at(at);
@@ -182,7 +182,7 @@ static __always_inline void add_load(struct task_struct *p, struct thread *t, __
 	t->counted_at = at;
 	t->counted_in = g->id;
 	if (__sync_fetch_and_add(&g->load, t->counted) <= 0)
-		settle(at);
+		propagate_load(at);
 }
 
 /* The thread does not want to run any more. */
@@ -191,7 +191,7 @@ static __always_inline void remove_load(struct thread *t)
 	struct group *g = group_at(t->counted_at);
 
 	if (t->counted && g->id == t->counted_in && __sync_fetch_and_sub(&g->load, t->counted) <= t->counted)
-		settle(t->counted_at);
+		propagate_load(t->counted_at);
 	t->counted = 0;
 }
 

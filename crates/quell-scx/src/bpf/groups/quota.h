@@ -17,7 +17,7 @@
 #include "queue/reweigh.h"
 #include "tend/upkeep.h"
 
-#define PARKING (BY_TIME + NUMBERS) /* the first of the queues of throttled groups */
+#define THROTTLED_DSQ (BY_TIME + NUMBERS) /* the first of the queues of throttled groups */
 #define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
 
 struct patrol {
@@ -64,7 +64,7 @@ static __always_inline __u32 throttled_by(struct task_struct *p, struct thread *
 }
 
 /* What the periods that began since give, at most a quota and the burst on top of it. */
-static __always_inline void refill(struct group *g, __u64 now)
+static __always_inline void refill_quota(struct group *g, __u64 now)
 {
 	__u64 began = g->began, period = g->period;
 
@@ -123,7 +123,7 @@ static __always_inline void schedule_patrol(__u64 at, __u64 now)
 }
 
 /* The group and those above it have used so much. */
-APART int use_quota(__u32 at, __u64 ran, __u64 now)
+APART int charge_quota(__u32 at, __u64 ran, __u64 now)
 {
 	int i;
 
@@ -133,7 +133,7 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 		if (!g->limited)
 			break;
 		if (g->quota) {
-			refill(g, now);
+			refill_quota(g, now);
 			__s64 left = __sync_fetch_and_sub(&g->budget, ran) - (__s64)ran;
 
 			if (left <= 0 && !__sync_lock_test_and_set(&g->throttled, 1)) {
@@ -152,29 +152,29 @@ APART int use_quota(__u32 at, __u64 ran, __u64 now)
 /* The thread has run since it was accounted for last. */
 static __always_inline void account(struct task_struct *p, struct thread *t, __u64 now)
 {
-	struct workload *w = workload_of(accounted_to(t));
+	struct workload *w = workload_of(accounting_slot(t));
 	__u64 ran = t->ran_at ? now - t->ran_at : 0;
 	__u32 at = group_of(p, t, now);
 
 	if (servers_on && t->served)
-		charge(t, now);
-	if (is_upkeep(p) || t->passes)
-		use_upkeep(scx_bpf_task_cpu(p), ran, now);
+		charge_server(t, now);
+	if (is_percpu_kthread(p) || t->boosted)
+		charge_upkeep(scx_bpf_task_cpu(p), ran, now);
 	t->ran_at = now;
 	t->slice_left -= ran < t->slice_left ? ran : t->slice_left;
 	__sync_fetch_and_add(&w->run_time, ran);
-	if (!is_first_come_first_served(t->slot))
+	if (!is_fifo(t->slot))
 		t->unpriced += ran;
-	if (is_reweighed(p, t))
+	if (weight_changed(p, t))
 		reweigh(p, t, now);
 	if (group_at(at)->limited)
-		use_quota(at, ran, now);
+		charge_quota(at, ran, now);
 }
 
 /* The queue's clock follows the thread that runs, and so does its slot's. */
-static __always_inline void advance(struct task_struct *p, struct thread *t)
+static __always_inline void advance_clock(struct task_struct *p, struct thread *t)
 {
-	__u32 number = timed_by(number_of_queue(p, t, t->slot));
+	__u32 number = clock_queue_of(number_of_queue(p, t, t->slot));
 	__u64 *clock = clock_of(number);
 
 	if (t->vtime_of != number + 1)
@@ -191,7 +191,7 @@ static __always_inline void advance(struct task_struct *p, struct thread *t)
 }
 
 /* The threads at the head of the queue whose group is throttled wait elsewhere. */
-APART int park_head(__u32 number, __u64 now)
+APART int throttle_head(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
@@ -204,7 +204,7 @@ APART int park_head(__u32 number, __u64 now)
 		__u32 above = throttled_by(p, t, now);
 
 		/* `___it` is the iterator that the macro declares. */
-		if (above == NO_GROUP || !scx_bpf_dsq_move(&___it, p, PARKING + above, 0))
+		if (above == NO_GROUP || !scx_bpf_dsq_move(&___it, p, THROTTLED_DSQ + above, 0))
 			break;
 		end_wait(p, t);
 	}

@@ -15,7 +15,7 @@
 #include "serve/servers.h"
 
 /* Is there no server for this thread? One that ends is let go: others may wait for that. */
-static __noinline bool is_unserved(struct task_struct *p, __u32 slot)
+static __noinline bool has_no_server(struct task_struct *p, __u32 slot)
 {
 	int i;
 
@@ -26,24 +26,24 @@ static __noinline bool is_unserved(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (serving_on(cpu)->servers && may_run_on(p, cpu) && server_of(cpu, slot) != NO_SERVER)
+		if (serving_on(cpu)->servers && is_cpu_allowed(p, cpu) && server_of(cpu, slot) != NO_SERVER)
 			return false;
 	}
 	return true;
 }
 
-static __always_inline void look_for_server(struct task_struct *p, struct thread *t)
+static __always_inline void update_server(struct task_struct *p, struct thread *t)
 {
 	struct workload *w = workload_of(t->slot);
 
 	t->unserved = t->slot < SYSTEM && w->servers && !w->in_line && !w->on_wake_up && !w->held &&
-		      is_unserved(p, t->slot);
+		      has_no_server(p, t->slot);
 	if (t->unserved)
 		t->slot = SYSTEM;
 }
 
 /* The slot of the nearest cgroup, upwards, that belongs to a workload. */
-APART __u32 look_up(__u64 address)
+APART __u32 lookup_slot(__u64 address)
 {
 	int i;
 
@@ -78,11 +78,11 @@ static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
 		t->cgroup = id;
 		/* Read like this it is a number to the verifier, which takes no pointers across this call. */
 		BPF_CORE_READ_INTO(&address, p, cgroups, dfl_cgrp);
-		t->slot = look_up(address);
+		t->slot = lookup_slot(address);
 		if (together_on)
-			follow(t);
+			follow_leader(t);
 		if (servers_on)
-			look_for_server(p, t);
+			update_server(p, t);
 	}
 	return t->slot;
 }

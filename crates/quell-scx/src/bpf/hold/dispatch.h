@@ -19,13 +19,13 @@
 #include "queue/starving.h"
 
 /* The system's next thread comes here. */
-APART bool run_system(__u32 cpu, __u64 now)
+APART bool dispatch_system(__u32 cpu, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
-	if (run_first(next_of_system(cpu, now), now))
+	if (consume_first(next_of_system(cpu, now), now))
 		return true;
-	return (is_waiting_in(BOUND + cpu) && run_first(BOUND + cpu, now)) || run_any(SYSTEM, cpu, now);
+	return (queue_has_waiters(BOUND + cpu) && consume_first(BOUND + cpu, now)) || consume_any(SYSTEM, cpu, now);
 }
 
 /* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
@@ -38,7 +38,7 @@ APART bool run_system(__u32 cpu, __u64 now)
  * Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. If the
  * holder has nothing to run, it yields the CPU: it takes it back when it has.
  */
-APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
+APART bool scan_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot;
@@ -55,17 +55,17 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 		oldest = system_since;
 		slot = SYSTEM;
 	}
-	if (slot == NOBODY)
+	if (slot == NO_SLOT)
 		return false;
 	__u32 holder = cpu_at(&shared, cpu)->holder;
-	bool has_work = prev_wants_on || holder >= SYSTEM || is_waiting(workload_of(holder));
+	bool has_work = prev_wants_on || holder >= SYSTEM || has_waiters(workload_of(holder));
 
 	if (has_work && holder < SYSTEM && is_within_guarantee(workload_of(holder)) &&
 	    now - oldest < PATIENCE * shared.starving_ns)
 		return false;
-	bool is_free = holder == NOBODY || (!has_work && yield_cpu(cpu, holder));
+	bool is_free = holder == NO_SLOT || (!has_work && yield_cpu(cpu, holder));
 
-	if (!(slot == SYSTEM ? run_system(cpu, now) : run_oldest(slot, cpu, now)))
+	if (!(slot == SYSTEM ? dispatch_system(cpu, now) : consume_oldest(slot, cpu, now)))
 		return false;
 	cpu_at(&shared, cpu)->starving = !is_free;
 	count(STARVING);
@@ -73,29 +73,29 @@ APART bool look_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 }
 
 /* Has the holder just taken the CPU from whoever runs here? Then it has its turn first. */
-static __always_inline bool is_just_taken(__u32 cpu)
+static __always_inline bool is_preempting(__u32 cpu)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder, runs = cpu_at(&shared, cpu)->runs;
 
-	return holder < SYSTEM && runs != NOBODY && runs != holder;
+	return holder < SYSTEM && runs != NO_SLOT && runs != holder;
 }
 
-static __always_inline bool run_starving(__u32 cpu, bool prev_wants_on, __u64 now)
+static __always_inline bool dispatch_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
-	return now >= cpu_at(&shared, cpu)->look_at && !is_just_taken(cpu) && look_for_starving(cpu, prev_wants_on, now);
+	return now >= cpu_at(&shared, cpu)->look_at && !is_preempting(cpu) && scan_for_starving(cpu, prev_wants_on, now);
 }
 
 /* May it go on? Then it gets another slice. */
 static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slot, __u64 now)
 {
-	if (!wants_on(prev))
+	if (!is_still_runnable(prev))
 		return false;
 	struct thread *t = thread_of(prev);
 
 	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
-	price(t);
-	advance(prev, t);
+	charge_vtime(t);
+	advance_clock(prev, t);
 	t->slice_left = prev->scx.slice = slice_of(t, slot);
 	return true;
 }
@@ -104,7 +104,7 @@ static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slo
  * Would a thread with this place in the order of this queue be the slot's first here? Where the slot has several queues that
  * is compared by the slot's clock.
  */
-APART bool comes_first(__u32 number, __u32 cpu, __u64 place, __u64 now)
+APART bool is_first_by_vtime(__u32 number, __u32 cpu, __u64 place, __u64 now)
 {
 	__u32 slot = slot_of_number(number);
 	__u32 next = slot == SYSTEM ? next_of_system(cpu, now) : next_queue(slot, cpu, now);
@@ -116,7 +116,7 @@ APART bool comes_first(__u32 number, __u32 cpu, __u64 place, __u64 now)
 /* It is not in the queue while it runs. Does it go on because it is next by the queue's order? */
 static __always_inline bool try_continue(__u32 cpu, struct task_struct *prev, __u32 slot, __u64 now)
 {
-	if (!wants_on(prev) || is_first_come_first_served(slot))
+	if (!is_still_runnable(prev) || is_fifo(slot))
 		return false;
 	struct thread *t = thread_of(prev);
 
@@ -124,7 +124,7 @@ static __always_inline bool try_continue(__u32 cpu, struct task_struct *prev, __
 		return false;
 	__u32 number = number_of_queue(prev, t, slot);
 
-	return comes_first(number, cpu, place_in_order(t, number), now) && try_extend_slice(prev, slot, now);
+	return is_first_by_vtime(number, cpu, place_thread(t, number), now) && try_extend_slice(prev, slot, now);
 }
 
 /* A thread is counted a moment before it is in the queue. */
@@ -144,18 +144,18 @@ APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 
-	if (cpu >= MAX_CPUS || !is_waiting(w) || (w->lc && w->on_wake_up))
+	if (cpu >= MAX_CPUS || !has_waiters(w) || (w->lc && w->on_wake_up))
 		return false;
 	__s32 seen = in_queues(slot);
 
 	/* Somebody may have come since it was looked last. */
-	if (seen > 0 && run_any(slot, cpu, now))
+	if (seen > 0 && consume_any(slot, cpu, now))
 		return true;
 	if ((__s64)(w->queued - w->taken) <= seen + (__s32)w->pulls)
 		return false;
 	struct cpu *c = cpu_at(&shared, cpu);
 
-	if (!lasts(c->awaits_from, now, 0))
+	if (!has_elapsed(c->awaits_from, now, 0))
 		return false;
 	if (c->awaits++ >= LOOKS) {
 		c->awaits = 0;
@@ -173,7 +173,7 @@ APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
  * The workload's next thread comes here. Of BE threads that are within a slice of the first one, that which ran here last:
  * moving a thread between CPUs costs more than all the rest.
  */
-APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
+APART bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct task_struct *p;
 	__u64 latest = 0;
@@ -184,43 +184,43 @@ APART bool run_next(__u32 cpu, __u32 slot, __u64 now)
 		return false;
 	__u32 number = next_queue(slot, cpu, now);
 
-	if (is_first_come_first_served(slot))
-		return run_first(number, now) || (is_divided(slot) && run_part(slot, cpu, now));
+	if (is_fifo(slot))
+		return consume_first(number, now) || (has_parts(slot) && consume_part(slot, cpu, now));
 	if (throttled_groups)
-		park_head(number, now);
+		throttle_head(number, now);
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
 		if (!looked)
 			latest = p->scx.dsq_vtime + shared.be_slice_ns;
 		if (looked++ >= NEAR || (__s64)(p->scx.dsq_vtime - latest) > 0)
 			break;
-		if (scx_bpf_task_cpu(p) == cpu && may_run_on(p, cpu)) {
+		if (scx_bpf_task_cpu(p) == cpu && is_cpu_allowed(p, cpu)) {
 			/* `___it` is the iterator that the macro declares. */
 			moved = scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL, 0);
 			break;
 		}
 	}
 	bpf_rcu_read_unlock();
-	return moved || pull(number) || (is_divided(slot) && run_any(slot, cpu, now));
+	return moved || consume(number) || (has_parts(slot) && consume_any(slot, cpu, now));
 }
 
 /* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
-APART bool inherit(__u32 cpu, __u64 now)
+APART bool dispatch_next_holder(__u32 cpu, __u64 now)
 {
 	__u64 place = 0;
 	int i;
 
 	FOR(i, 0, shared.nr_slots) {
 		place = next_in_line(cpu, place);
-		__u32 heir = slot_in_line(place);
+		__u32 next = slot_in_line(place);
 
-		if (heir >= SYSTEM || cpu_at(&shared, cpu)->holder != NOBODY)
+		if (next >= SYSTEM || cpu_at(&shared, cpu)->holder != NO_SLOT)
 			return false;
-		if (!try_hand_over(cpu, NOBODY, heir))
+		if (!try_hand_over(cpu, NO_SLOT, next))
 			continue;
-		if (run_next(cpu, heir, now) || await_enqueue(cpu, heir, now))
+		if (dispatch_next(cpu, next, now) || await_enqueue(cpu, next, now))
 			return true;
-		try_hand_over(cpu, heir, NOBODY);
+		try_hand_over(cpu, next, NO_SLOT);
 	}
 	return false;
 }
@@ -230,31 +230,31 @@ APART bool inherit(__u32 cpu, __u64 now)
  * waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a hypervisor took
  * it). It is made good where a best-effort workload's slice ends.
  */
-APART bool serve_waiting_lc(__u32 cpu, __u32 holder, __u64 now)
+APART bool dispatch_owed_lc(__u32 cpu, __u32 holder, __u64 now)
 {
-	__u32 heir = heir_of(cpu);
+	__u32 next = next_holder(cpu);
 
-	if (heir >= SYSTEM || heir == holder)
+	if (next >= SYSTEM || next == holder)
 		return false;
-	if (!is_owed_cpu(heir) || !try_hand_over(cpu, holder, heir))
+	if (!is_owed_cpu(next) || !try_hand_over(cpu, holder, next))
 		return false;
-	if (run_next(cpu, heir, now)) {
+	if (dispatch_next(cpu, next, now)) {
 		count(PREEMPTED);
 		return true;
 	}
-	try_hand_over(cpu, heir, holder);
+	try_hand_over(cpu, next, holder);
 	return false;
 }
 
-static __always_inline bool make_good(__u32 cpu, __u64 now)
+static __always_inline bool try_dispatch_owed_lc(__u32 cpu, __u64 now)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
-	return holder < SYSTEM && !workload_at(&shared, holder)->lc && serve_waiting_lc(cpu, holder, now);
+	return holder < SYSTEM && !workload_at(&shared, holder)->lc && dispatch_owed_lc(cpu, holder, now);
 }
 
 /* The holder's next thread. Without one the holder yields the CPU. */
-static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u64 now)
+static __always_inline bool dispatch_holder(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -263,7 +263,7 @@ static __always_inline bool run_holder(__u32 cpu, struct task_struct *prev, __u6
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
 	/* Who is in the queue is counted: where nobody waits, the queue need not be looked at. */
-	if (is_waiting(workload_at(&shared, holder)) && (try_continue(cpu, prev, holder, now) || run_next(cpu, holder, now)))
+	if (has_waiters(workload_at(&shared, holder)) && (try_continue(cpu, prev, holder, now) || dispatch_next(cpu, holder, now)))
 		return true;
 	if (try_extend_slice(prev, holder, now) || await_enqueue(cpu, holder, now))
 		return true;
@@ -293,7 +293,7 @@ static __always_inline bool check_system_turn(__u32 cpu, bool polled, __u64 now)
 #define LONGEST_BLACKOUT_NS 15000000000ULL
 
 /* Of a workload's threads that starve the first that may run here has a turn: no sooner than others are to wait anyway. */
-APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
+APART bool scan_beside_server(__u32 cpu, __u32 at, __u64 now)
 {
 	__u64 blackout;
 	__u32 slot;
@@ -309,7 +309,7 @@ APART bool look_for_starving_beside(__u32 cpu, __u32 at, __u64 now)
 		blackout = PATIENCE * shared.starving_ns;
 	cpu_at(&shared, cpu)->look_at = now + STARVING_SHARE * shared.be_slice_ns;
 	slot = oldest_slot(cpu, now - blackout, now);
-	if (slot == NOBODY || !run_oldest(slot, cpu, now))
+	if (slot == NO_SLOT || !consume_oldest(slot, cpu, now))
 		return false;
 	cpu_at(&shared, cpu)->starving = 1;
 	count(STARVING);
@@ -322,39 +322,39 @@ static __always_inline bool try_yield_turn(__u32 cpu, __u32 at, __u64 now)
 	struct cpu *c = cpu_at(&shared, cpu);
 	bool gives = false;
 
-	if (system_waits(cpu) && now >= c->look_for_system_at &&
-	    lasts(c->system_until, now, 2 * shared.system_ns)) {
+	if (system_has_waiters(cpu) && now >= c->look_for_system_at &&
+	    has_elapsed(c->system_until, now, 2 * shared.system_ns)) {
 		c->look_for_system_at = now + shared.be_slice_ns;
-		gives = lasts(system_waits_since(cpu, now), now, 2 * shared.system_ns) && run_system(cpu, now);
+		gives = has_elapsed(system_waits_since(cpu, now), now, 2 * shared.system_ns) && dispatch_system(cpu, now);
 	}
 	if (!gives && now >= c->look_at)
-		gives = look_for_starving_beside(cpu, at, now);
+		gives = scan_beside_server(cpu, at, now);
 	if (!gives)
 		return false;
 	count(BESIDE_SERVER);
 	serving_on(cpu)->turn_until = now + TURN_BESIDE_SERVER_NS;
-	ring_at(cpu, now + TURN_BESIDE_SERVER_NS);
+	arm_bell(cpu, now + TURN_BESIDE_SERVER_NS);
 	return true;
 }
 
 /* Runs the CPU's highest server that has work and budget, or a turn of other threads beside it. */
-static __always_inline bool run_server(__u32 cpu, struct task_struct *prev, __u64 now)
+static __always_inline bool dispatch_server(__u32 cpu, struct task_struct *prev, __u64 now)
 {
-	struct thread *t = wants_on(prev) ? thread_of(prev) : NULL;
+	struct thread *t = is_still_runnable(prev) ? thread_of(prev) : NULL;
 	__u32 number = t ? t->served - 1 : 0;
 	__u32 runs = t && t->served && number / SERVERS == cpu ? number % SERVERS + 1 : 0;
 
 	stop_serving(cpu);
-	__u32 at = server_to_run(cpu, runs, now);
+	__u32 at = pick_server(cpu, runs, now);
 
-	if (at < SERVERS && (try_yield_turn(cpu, at, now) || serve(cpu, at, prev, now)))
+	if (at < SERVERS && (try_yield_turn(cpu, at, now) || dispatch_from_server(cpu, at, prev, now)))
 		return true;
-	ring_at(cpu, serving_on(cpu)->waits_until);
+	arm_bell(cpu, serving_on(cpu)->waits_until);
 	return false;
 }
 
 /* The first of those that wait in this queue get CPUs on which nothing runs. */
-APART int pass_on_from(__u32 number)
+APART int kick_idle_for_queue(__u32 number)
 {
 	__u32 looked = 0, slot = slot_of_number(number);
 	struct task_struct *p;
@@ -364,7 +364,7 @@ APART int pass_on_from(__u32 number)
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
 		if (slot == SYSTEM)
-			find_cpu_for_system(p, false, 0);
+			kick_cpu_for_system(p, false, 0);
 		else
 			take_unheld_cpu(p, slot, NO_CPU);
 		if (++looked >= NEAR)
@@ -374,29 +374,29 @@ APART int pass_on_from(__u32 number)
 	return 0;
 }
 
-APART int pass_on(__u32 slot)
+APART int kick_idle_for_slot(__u32 slot)
 {
 	int i;
 
-	pass_on_from(slot);
-	if (!is_divided(slot))
+	kick_idle_for_queue(slot);
+	if (!has_parts(slot))
 		return 0;
 	FOR(i, first_part(slot), last_part()) {
-		pass_on_from(number_of_part(slot, i));
+		kick_idle_for_queue(number_of_part(slot, i));
 	}
 	return 0;
 }
 
-static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 now)
+static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64 now)
 {
-	bool polled = wants_on(prev) && polls(prev);
+	bool polled = is_still_runnable(prev) && is_polling_loop(prev);
 
 	if (cpu >= MAX_CPUS)
 		return;
 	clear_away(cpu);
 	cpu_at(&shared, cpu)->starving = 0;
 	/* One that goes on does not stop: it is accounted for here. */
-	if (wants_on(prev)) {
+	if (is_still_runnable(prev)) {
 		struct thread *t = thread_of(prev);
 
 		if (t)
@@ -404,18 +404,18 @@ static __always_inline void choose(__u32 cpu, struct task_struct *prev, __u64 no
 		if (t && t->slot == SYSTEM && !polled)
 			cpu_at(&shared, cpu)->system_until = now;
 	}
-	if (servers_on && serving_on(cpu)->servers && run_server(cpu, prev, now))
+	if (servers_on && serving_on(cpu)->servers && dispatch_server(cpu, prev, now))
 		return;
-	if (system_waits(cpu) && check_system_turn(cpu, polled, now) &&
-	    ((!polled && try_continue(cpu, prev, SYSTEM, now)) || run_system(cpu, now)))
+	if (system_has_waiters(cpu) && check_system_turn(cpu, polled, now) &&
+	    ((!polled && try_continue(cpu, prev, SYSTEM, now)) || dispatch_system(cpu, now)))
 		return;
-	if (run_starving(cpu, wants_on(prev), now) || make_good(cpu, now) || run_holder(cpu, prev, now))
+	if (dispatch_starving(cpu, is_still_runnable(prev), now) || try_dispatch_owed_lc(cpu, now) || dispatch_holder(cpu, prev, now))
 		return;
-	if (cpu_at(&shared, cpu)->holder == NOBODY && inherit(cpu, now))
+	if (cpu_at(&shared, cpu)->holder == NO_SLOT && dispatch_next_holder(cpu, now))
 		return;
 	if (polled && try_extend_slice(prev, SYSTEM, now))
 		return;
-	if (!system_waits(cpu) || (!try_continue(cpu, prev, SYSTEM, now) && !run_system(cpu, now)))
+	if (!system_has_waiters(cpu) || (!try_continue(cpu, prev, SYSTEM, now) && !dispatch_system(cpu, now)))
 		try_extend_slice(prev, SYSTEM, now);
 }
 
@@ -433,12 +433,12 @@ static __always_inline bool has_idle_cpu(void)
  * A thread that was put into the CPU's own queue runs, without a choice, and the holder got the CPU meanwhile: whoever waits
  * for it is passed on.
  */
-static __always_inline void pass_on_holder(__u32 cpu)
+static __always_inline void kick_idle_for_holder(__u32 cpu)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
-	if (holder < SYSTEM && is_waiting(workload_of(holder)) && has_idle_cpu())
-		pass_on(holder);
+	if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_idle_cpu())
+		kick_idle_for_slot(holder);
 }
 
 /*
@@ -451,20 +451,20 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 		return;
 	__u32 had = cpu_at(&shared, cpu)->holder;
 
-	choose(cpu, prev, now);
+	pick_next(cpu, prev, now);
 	__u32 has = cpu_at(&shared, cpu)->holder;
-	bool had_waits = had < SYSTEM && had != has && is_waiting(workload_of(had));
-	bool has_waits = has < SYSTEM && is_waiting(workload_of(has));
-	bool system = is_waiting(workload_of(SYSTEM));
+	bool had_waits = had < SYSTEM && had != has && has_waiters(workload_of(had));
+	bool has_waits = has < SYSTEM && has_waiters(workload_of(has));
+	bool system = has_waiters(workload_of(SYSTEM));
 
 	if ((!had_waits && !has_waits && !system) || !has_idle_cpu())
 		return;
 	if (had_waits)
-		pass_on(had);
+		kick_idle_for_slot(had);
 	if (has_waits)
-		pass_on(has);
+		kick_idle_for_slot(has);
 	if (system)
-		pass_on(SYSTEM);
+		kick_idle_for_slot(SYSTEM);
 }
 
 #endif

@@ -72,7 +72,7 @@ static __always_inline bool begin_grace(__u32 cpu)
 }
 
 /* Of a CPU that has one already the kernel leaves it as it is. */
-static __always_inline void prepare_notice(__u32 cpu)
+static __always_inline void init_notice(__u32 cpu)
 {
 	struct notice *notice = bpf_map_lookup_elem(&notices, &cpu);
 
@@ -82,12 +82,12 @@ static __always_inline void prepare_notice(__u32 cpu)
 	bpf_timer_set_callback(&notice->timer, end_grace);
 }
 
-static __always_inline void prepare_notices(void)
+static __always_inline void init_notices(void)
 {
 	int i;
 
 	bpf_for(i, 0, shared.nr_cpus)
-		prepare_notice(i);
+		init_notice(i);
 }
 
 #endif

@@ -42,20 +42,20 @@ static __always_inline bool try_hand_over(__u32 cpu, __u32 from, __u32 to)
 	if (from < SYSTEM)
 		__sync_fetch_and_sub(&workload_at(&shared, from)->held, 1);
 	if (sets_on)
-		sort_core_of(cpu);
+		update_core_kinds(cpu);
 	/* It may have gone offline since it was chosen: either that sees the new holder, or it is seen here. */
 	if (to < SYSTEM && !*(volatile __u32 *)&cpu_at(&shared, cpu)->online) {
-		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NOBODY) == to)
+		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NO_SLOT) == to)
 			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
 		if (sets_on)
-			sort_core_of(cpu);
+			update_core_kinds(cpu);
 		return false;
 	}
 	return true;
 }
 
 /* CPUs on which nothing runs look again. */
-static __always_inline void wake_idle_cpus(void)
+static __always_inline void kick_idle_cpus(void)
 {
 	int i;
 
@@ -66,39 +66,39 @@ static __always_inline void wake_idle_cpus(void)
 /* The holder has nothing to run here. Where it had all CPUs that it may have, its threads that wait may use another one now. */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
-	if (cpu >= MAX_CPUS || !try_hand_over(cpu, holder, NOBODY))
+	if (cpu >= MAX_CPUS || !try_hand_over(cpu, holder, NO_SLOT))
 		return false;
 	cpu_at(&shared, cpu)->yielder = holder;
 	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
 	if (shared.listening & YIELDS)
 		wake_loader();
-	if (holder < SYSTEM && is_waiting(workload_of(holder)) && workload_of(holder)->held + 1 == workload_of(holder)->limit)
-		wake_idle_cpus();
+	if (holder < SYSTEM && has_waiters(workload_of(holder)) && workload_of(holder)->held + 1 == workload_of(holder)->limit)
+		kick_idle_cpus();
 	return true;
 }
 
 /* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
 __u64 unserved;
 
-/* Marks and unmarks a CPU on which another CPU found a real-time thread. What the kernel reports (TOOK) has precedence. */
+/* Marks and unmarks a CPU on which another CPU found a real-time thread. What the kernel reports (AWAY_REPORTED) has precedence. */
 static __always_inline void mark_rt_found(struct cpu *c)
 {
-	__sync_val_compare_and_swap(&c->away, 0, FOUND);
+	__sync_val_compare_and_swap(&c->away, 0, AWAY_FOUND);
 }
 
 static __always_inline void clear_rt_found(struct cpu *c)
 {
-	__sync_val_compare_and_swap(&c->away, FOUND, 0);
+	__sync_val_compare_and_swap(&c->away, AWAY_FOUND, 0);
 }
 
 /* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
-static __always_inline void lose_cpu(__u32 cpu, __u32 to, __u32 how, bool is_kept)
+static __always_inline void mark_away(__u32 cpu, __u32 to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
 
-	if (how == TOOK)
-		c->away = TOOK;
+	if (how == AWAY_REPORTED)
+		c->away = AWAY_REPORTED;
 	else
 		mark_rt_found(c);
 	c->away_since = time_on(c);
@@ -122,7 +122,7 @@ static __always_inline void clear_away(__u32 cpu)
 APART int yield_to_rt(__u32 cpu, __u32 pid)
 {
 	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != pid))
-		lose_cpu(cpu, pid, FOUND, false);
+		mark_away(cpu, pid, AWAY_FOUND, false);
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static __always_inline bool yield_if_rt(__u32 cpu)
 struct look looks[MAX_CPUS];
 
 /* A look for a CPU for the thread. Returns its number. */
-static __always_inline __u32 begin_look(struct task_struct *p, __u32 slot)
+static __always_inline __u32 init_look(struct task_struct *p, __u32 slot)
 {
 	__u32 here = bpf_get_smp_processor_id(), bytes = (shared.nr_cpus + 63) / 64 * sizeof(__u64);
 	struct look *look = AT(looks, here, MAX_CPUS);
@@ -173,9 +173,9 @@ APART __u32 look_for_unheld(__u32 here, __u32 except)
 }
 
 /* One that is bound to a CPU that was never there seems to use all. */
-static __always_inline __u32 if_usable(struct task_struct *p, __u32 cpu)
+static __always_inline __u32 cpu_if_allowed(struct task_struct *p, __u32 cpu)
 {
-	return cpu < MAX_CPUS && may_run_on(p, cpu) ? cpu : NO_CPU;
+	return cpu < MAX_CPUS && is_cpu_allowed(p, cpu) ? cpu : NO_CPU;
 }
 
 /* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
@@ -185,9 +185,9 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 
 	if (slot >= SYSTEM || !workload_at(&shared, slot)->on_wake_up)
 		return NO_CPU;
-	if (rule_is_best(&shared, slot, last) && may_run_on(p, last))
+	if (rule_is_best(&shared, slot, last) && is_cpu_allowed(p, last))
 		return last;
-	return if_usable(p, look_on_wake_up(begin_look(p, slot)));
+	return cpu_if_allowed(p, look_on_wake_up(init_look(p, slot)));
 }
 
 /*
@@ -199,7 +199,7 @@ static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
 {
 	__u32 cpu = choose_cpu(p, slot);
 
-	if (cpu >= MAX_CPUS || !has_real_time(cpu))
+	if (cpu >= MAX_CPUS || !has_rt_task(cpu))
 		return cpu;
 	mark_rt_found(cpu_at(&shared, cpu));
 	return choose_cpu(p, slot);
@@ -238,9 +238,9 @@ static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, _
 {
 	if (!workload_of(slot)->on_wake_up)
 		return;
-	__u32 cpu = if_usable(p, look_for_unheld(begin_look(p, slot), except));
+	__u32 cpu = cpu_if_allowed(p, look_for_unheld(init_look(p, slot), except));
 
-	if (cpu < MAX_CPUS && !yield_if_rt(cpu) && try_hand_over(cpu, NOBODY, slot))
+	if (cpu < MAX_CPUS && !yield_if_rt(cpu) && try_hand_over(cpu, NO_SLOT, slot))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -256,11 +256,11 @@ static __always_inline bool try_take_chosen(__u32 cpu, __u32 slot)
 /* The place of who inherits the CPU, after this place in the line; NOT_IN_LINE: nobody does. */
 APART __u64 next_in_line(__u32 cpu, __u64 after)
 {
-	return rule_heir(&shared, cpu, after);
+	return rule_next_holder(&shared, cpu, after);
 }
 
 /* Who inherits the CPU. */
-static __always_inline __u32 heir_of(__u32 cpu)
+static __always_inline __u32 next_holder(__u32 cpu)
 {
 	return slot_in_line(next_in_line(cpu, 0));
 }
@@ -277,7 +277,7 @@ static __always_inline bool is_owed_cpu(__u32 slot)
  * A thread runs on a CPU that another workload holds: the CPU changed hands while it chose the thread, and the kernel loses
  * a kick of a CPU that is just choosing. A latency-critical thread may keep it; else the CPU looks again.
  */
-static __always_inline void settle_holder(__u32 cpu, __u32 holder, __u32 slot)
+static __always_inline void resolve_holder(__u32 cpu, __u32 holder, __u32 slot)
 {
 	bool is_best_effort = holder < SYSTEM && !workload_of(holder)->lc;
 

@@ -29,7 +29,7 @@
 #include "hold/waiting.h"
 
 /* Has it lasted so long? Not at all, if it began on another CPU after the clock was read here. */
-static inline bool lasts(__u64 since, __u64 now, __u64 span)
+static inline bool has_elapsed(__u64 since, __u64 now, __u64 span)
 {
 	return (__s64)(now - since) >= (__s64)span;
 }
@@ -67,14 +67,14 @@ static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 }
 
 /* From whom a CPU would be taken, the first first; and what runs beside it, the best first. */
-enum from { FROM_NOBODY, FROM_BEST_EFFORT, FROM_LATENCY_CRITICAL, FROM_NONE };
-enum beside { BESIDE_NOBODY, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
+enum from { FROM_NO_HOLDER, FROM_BEST_EFFORT, FROM_LATENCY_CRITICAL, FROM_NONE };
+enum beside { BESIDE_NONE, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
 #define UNFIT (FROM_NONE * BESIDES)
 
 static __always_inline __u32 rule_beside(const struct shared *s, __u32 cpu, __u32 slot)
 {
 	const struct cpu *c = cpu_at(s, cpu);
-	__u32 worst = BESIDE_NOBODY;
+	__u32 worst = BESIDE_NONE;
 
 	for (int i = 0; i < SIBLINGS; i++) {
 		__u32 sibling = c->sibling[i];
@@ -98,7 +98,7 @@ static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
 		return UNFIT;
 	const struct workload *own = workload_at(s, slot);
 	__u32 holder = cpu_at(s, cpu)->holder;
-	__u32 from = FROM_NOBODY;
+	__u32 from = FROM_NO_HOLDER;
 
 	if (holder == slot)
 		return UNFIT;
@@ -122,7 +122,7 @@ static inline bool rule_is_best(const struct shared *s, __u32 slot, __u32 last)
 	return last < MAX_CPUS && workload_at(s, slot)->held < workload_at(s, slot)->limit && !FIT(s, last, slot);
 }
 
-/* `overtakes`: is who runs further ahead in virtual time than the wake-up latency of who wakes up? */
+/* `find_cpu_to_overtake`: is who runs further ahead in virtual time than the wake-up latency of who wakes up? */
 static inline bool rule_overtakes(__u64 running, __u64 woken, __u64 latency)
 {
 	return (__s64)(running - woken) > 0 && running - woken > latency;
@@ -144,7 +144,7 @@ static inline __u64 rule_place(const struct workload *w, __u32 held)
 
 static inline __u32 slot_in_line(__u64 place)
 {
-	return place == NOT_IN_LINE ? NOBODY : (place - 1) & (MAX_SLOTS - 1);
+	return place == NOT_IN_LINE ? NO_SLOT : (place - 1) & (MAX_SLOTS - 1);
 }
 
 /* A workload's place in the line for a CPU. NOT_IN_LINE: it wants none, or may have no more. */
@@ -170,7 +170,7 @@ static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u3
 	__u32 slot;
 
 	EACH_IN(set, slot) {
-		if (!is_waiting(workload_at(s, slot))) {
+		if (!has_waiters(workload_at(s, slot))) {
 			if (s->nr_slots > FEW_SLOTS)
 				clear_slot_waiting(s, lc, slot);
 			continue;
@@ -199,7 +199,7 @@ static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u3
  * beyond the limit. Those up to the place `after` turned out to have no thread that may run on the CPU; 0: none did. Returns
  * the heir's place.
  */
-static __always_inline __u64 rule_heir(struct shared *s, __u32 cpu, __u64 after)
+static __always_inline __u64 rule_next_holder(struct shared *s, __u32 cpu, __u64 after)
 {
 	if (!is_available(s, cpu) || cpu >= MAX_CPUS)
 		return NOT_IN_LINE;
@@ -218,7 +218,7 @@ static inline bool is_within_guarantee(const struct workload *w)
 /* Has it been a slice since the system's threads last ran on this CPU? Then their next turn begins. */
 static inline bool rule_system_turn_begins(const struct shared *s, __u32 cpu, __u64 now)
 {
-	return lasts(cpu_at(s, cpu)->system_until, now, s->be_slice_ns);
+	return has_elapsed(cpu_at(s, cpu)->system_until, now, s->be_slice_ns);
 }
 
 /*
@@ -237,12 +237,12 @@ static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool poll
 	if (!polls) {
 		if (holder == PARKED)
 			return true;
-		if (holder == NOBODY || !workload_at(s, holder)->lc)
-			return !lasts(cpu_at(s, cpu)->system_since, now, s->be_slice_ns) || rule_system_turn_begins(s, cpu, now);
+		if (holder == NO_SLOT || !workload_at(s, holder)->lc)
+			return !has_elapsed(cpu_at(s, cpu)->system_since, now, s->be_slice_ns) || rule_system_turn_begins(s, cpu, now);
 		gives_way = !is_within_guarantee(workload_at(s, holder));
 	}
-	return lasts(cpu_at(s, cpu)->system_until, now, s->system_ns) &&
-	       lasts(waiting_since, now, gives_way ? s->system_ns : 2 * s->system_ns);
+	return has_elapsed(cpu_at(s, cpu)->system_until, now, s->system_ns) &&
+	       has_elapsed(waiting_since, now, gives_way ? s->system_ns : 2 * s->system_ns);
 }
 
 #endif

@@ -26,7 +26,7 @@ static __always_inline bool may_keep(struct task_struct *p, struct thread *t)
 
 static __always_inline void begin_keep(__u32 cpu, __u32 pid)
 {
-	cpu_at(&shared, cpu)->stays = pid;
+	cpu_at(&shared, cpu)->kept = pid;
 	cpu_at(&shared, cpu)->unserved = unserved;
 }
 
@@ -38,8 +38,8 @@ static __always_inline void cancel_keep(struct task_struct *p, struct thread *t)
 	struct cpu *c = cpu_at(&shared, t->stopped_on - 1);
 
 	t->stopped_on = 0;
-	if (c->stays == (__u32)p->pid) {
-		c->stays = 0;
+	if (c->kept == (__u32)p->pid) {
+		c->kept = 0;
 		count(IN_VAIN);
 	}
 }
@@ -48,9 +48,9 @@ static __always_inline void cancel_keep(struct task_struct *p, struct thread *t)
 #define CROWDED_NS 250000ULL
 
 /* Will a thread of the workload find the others asleep? */
-static __always_inline bool is_served_at_once(const struct workload *w, __u64 now)
+static __always_inline bool is_uncontended(const struct workload *w, __u64 now)
 {
-	return !is_waiting(w) && lasts(w->crowded_at, now, CROWDED_NS);
+	return !has_waiters(w) && has_elapsed(w->crowded_at, now, CROWDED_NS);
 }
 
 /*
@@ -62,10 +62,10 @@ static __always_inline bool may_keep_behind_lc(struct task_struct *p, struct thr
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
-	if (p->scx.slice || cpu_at(&shared, cpu)->stays || holder >= SYSTEM || !workload_of(holder)->lc)
+	if (p->scx.slice || cpu_at(&shared, cpu)->kept || holder >= SYSTEM || !workload_of(holder)->lc)
 		return false;
 	return t->slice_left >= SHORTEST_NS && may_keep(p, t) && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) == 1 &&
-	       is_served_at_once(workload_of(holder), now);
+	       is_uncontended(workload_of(holder), now);
 }
 
 /* Gives the thread back what was left of its slice, for which the kernel keeps it in the local queue. Returns true if so. */
@@ -86,7 +86,7 @@ APART bool has_free_of(__u32 kind)
 	__u32 cpu;
 
 	EACH_IN(set, cpu)
-		if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
+		if (cpu_at(&shared, cpu)->holder == NO_SLOT && is_available(&shared, cpu))
 			return true;
 	return false;
 }
@@ -101,7 +101,7 @@ APART bool has_free(void)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (cpu_at(&shared, cpu)->holder == NOBODY && is_available(&shared, cpu))
+		if (cpu_at(&shared, cpu)->holder == NO_SLOT && is_available(&shared, cpu))
 			return true;
 	}
 	return false;
@@ -127,7 +127,7 @@ static __always_inline bool keep_behind_rt(__u32 cpu)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 
-	c->stays = 0;
+	c->kept = 0;
 	if (!may_keep_behind_rt(c))
 		return false;
 	count(STAYED);
@@ -136,21 +136,21 @@ static __always_inline bool keep_behind_rt(__u32 cpu)
 }
 
 /* Is there a latency-critical workload that waits and is owed the CPU? */
-static __always_inline bool is_wanted(__u32 cpu)
+static __always_inline bool is_wanted_by_lc(__u32 cpu)
 {
-	__u32 heir = heir_of(cpu);
+	__u32 next = next_holder(cpu);
 
-	return heir < SYSTEM && is_owed_cpu(heir);
+	return next < SYSTEM && is_owed_cpu(next);
 }
 
 /* Is there somebody in the line for the CPU, which nobody holds, who comes before this best-effort workload? */
-static __always_inline bool is_next_after_another(__u32 cpu, __u32 slot)
+static __always_inline bool is_preceded(__u32 cpu, __u32 slot)
 {
-	__u32 heir = heir_of(cpu);
+	__u32 next = next_holder(cpu);
 
-	if (heir >= SYSTEM)
+	if (next >= SYSTEM)
 		return false;
-	struct workload *other = workload_of(heir), *own = workload_of(slot);
+	struct workload *other = workload_of(next), *own = workload_of(slot);
 
 	return other->lc || rule_place(other, other->held) < rule_place(own, own->held);
 }
@@ -164,20 +164,20 @@ static __always_inline bool try_return_cpu(__u32 cpu, __u32 slot)
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 	struct workload *w = workload_of(holder);
 
-	if (holder < SYSTEM && (!w->lc || is_waiting(w)))
+	if (holder < SYSTEM && (!w->lc || has_waiters(w)))
 		return false;
 	if (!workload_of(slot)->in_line || !is_available(&shared, cpu) || (holder < SYSTEM && !yield_cpu(cpu, holder)))
 		return false;
-	return !is_next_after_another(cpu, slot) && try_hand_over(cpu, NOBODY, slot);
+	return !is_preceded(cpu, slot) && try_hand_over(cpu, NO_SLOT, slot);
 }
 
 /* The kept thread runs again, unless another workload has precedence: then the CPU is kicked. */
 static __always_inline void resume_kept(__u32 cpu, struct task_struct *p, struct thread *t)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
-	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted(cpu) : try_return_cpu(cpu, t->slot);
+	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted_by_lc(cpu) : try_return_cpu(cpu, t->slot);
 
-	c->stays = 0;
+	c->kept = 0;
 	limit_credit(t, number_of_queue(p, t, t->slot));
 	if (goes_on && !is_banned(&shared, cpu))
 		return;
@@ -197,13 +197,13 @@ static __always_inline void request_fetch(__u32 cpu, __u32 pid)
 static __always_inline void fetch_kept(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
-	__u32 stays = c->stays, holder = c->holder;
+	__u32 kept = c->kept, holder = c->holder;
 
-	if (!stays || c->away != TOOK || !lasts(c->away_since, now, shared.be_slice_ns))
+	if (!kept || c->away != AWAY_REPORTED || !has_elapsed(c->away_since, now, shared.be_slice_ns))
 		return;
 	if (holder < SYSTEM)
 		yield_cpu(cpu, holder);
-	request_fetch(cpu, stays);
+	request_fetch(cpu, kept);
 }
 
 #endif

@@ -18,7 +18,7 @@
 #define FEW_SLOTS 64
 #endif
 
-static __always_inline bool is_waiting(const struct workload *w)
+static __always_inline bool has_waiters(const struct workload *w)
 {
 	return *(volatile __u64 *)&w->queued != *(volatile __u64 *)&w->taken;
 }
@@ -27,14 +27,14 @@ static __always_inline bool is_waiting(const struct workload *w)
 static __always_inline void mark_slot_waiting(struct shared *s, __u32 slot)
 {
 	if (slot < SYSTEM)
-		add(&s->waiting[workload_at(s, slot)->lc & 1], slot);
+		set_add(&s->waiting[workload_at(s, slot)->lc & 1], slot);
 }
 
 /* None of its threads waits, it seems; or it has changed its class. */
 static __always_inline void clear_slot_waiting(struct shared *s, __u32 set, __u32 slot)
 {
-	leave(&s->waiting[set & 1], slot);
-	if (is_waiting(workload_at(s, slot)))
+	set_remove(&s->waiting[set & 1], slot);
+	if (has_waiters(workload_at(s, slot)))
 		mark_slot_waiting(s, slot);
 }
 

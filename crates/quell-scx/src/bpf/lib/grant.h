@@ -22,10 +22,10 @@
 #define UNREAD_TIMES 64 /* sockets of a workload that have unread data, at once: the bits of a word */
 
 #define SYSTEM (MAX_SLOTS - 1) /* the slot of everything that no workload has */
-#define NOBODY 0xffffffffU     /* a CPU that was yielded, or was never granted */
+#define NO_SLOT 0xffffffffU     /* a CPU that was yielded, or was never granted */
 #define PARKED 0xfffffffeU     /* a CPU that was revoked: nobody inherits it */
-#define TOOK 1                 /* the kernel told so */
-#define FOUND 2                /* seen: of a thread that becomes real-time while it runs the kernel tells nothing */
+#define AWAY_REPORTED 1                 /* the kernel told so */
+#define AWAY_FOUND 2                /* seen: of a thread that becomes real-time while it runs the kernel tells nothing */
 #define NO_CPU 0xffffffffU
 #define CPU_KINDS 6            /* of CPUs: from whom they would be taken, and whether anybody holds what is beside them (`place/kinds.h`) */
 #define KIND_SETS 8            /* a power of two */
@@ -89,20 +89,20 @@ struct cpu {
 	__u64 room[3];
 
 	/* Who has it: any CPU writes. */
-	__u32 holder;        /* a slot, NOBODY or PARKED; written by both, atomically */
-	__u32 away;          /* a higher scheduling class has it: TOOK or FOUND */
+	__u32 holder;        /* a slot, NO_SLOT or PARKED; written by both, atomically */
+	__u32 away;          /* a higher scheduling class has it: AWAY_REPORTED or AWAY_FOUND */
 	__u32 hog;           /* the thread of a higher class that has it, or had it last: its number */
 	__u64 away_since;    /* when a higher class took it last */
 	__u64 yields;        /* times that it was yielded, ever */
 	__u32 yielder;       /* who yielded it last */
-	__u32 stays;         /* the thread that stays while a real-time or latency-critical one has the CPU; 0: none */
+	__u32 kept;         /* the thread that stays while a real-time or latency-critical one has the CPU; 0: none */
 	__u32 fetch;         /* the thread that the loader is to fetch from here; the loader sets it to 0 */
 	__u32 leaving;       /* has the thread that runs here been told to leave? */
 	__u32 one_more;
 	__u64 more_room[2];
 
 	/* Its own: what runs here. */
-	__u32 runs;          /* the slot that runs here; NOBODY: idle */
+	__u32 runs;          /* the slot that runs here; NO_SLOT: idle */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
 	__u32 tid;           /* the thread that runs here, if its workload has a grace */
 	__u32 starving;      /* has the thread that comes next its turn because it starves? */
@@ -139,7 +139,7 @@ struct server {
 	__u64 period;
 	__u64 left;        /* of the budget */
 	__u64 next_period; /* when it begins */
-	__u64 told_until;  /* the end of the last period in which its threads were seen to wait without a budget */
+	__u64 reported_until;  /* the end of the last period in which its threads were seen to wait without a budget */
 	__u64 exhausted;   /* such periods, ever */
 	__u64 overrun;     /* ns, the longest run beyond a budget; the loader sets it to 0 */
 };

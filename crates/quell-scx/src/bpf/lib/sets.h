@@ -44,12 +44,12 @@ static __always_inline __u32 first_bit(__u64 word)
 		for (bits_ = *AT((set)->word, first_bit(words_), SET_WORDS); bits_ && GOES_ON; bits_ &= bits_ - 1) \
 			if ((at = first_bit(words_) * 64 + first_bit(bits_)) < MAX_CPUS)
 
-static __always_inline bool is_in(const struct set *set, __u32 at)
+static __always_inline bool set_contains(const struct set *set, __u32 at)
 {
 	return *AT(set->word, at / 64, SET_WORDS) >> at % 64 & 1;
 }
 
-static __always_inline void add(struct set *set, __u32 at)
+static __always_inline void set_add(struct set *set, __u32 at)
 {
 	__u64 *word = AT(set->word, at / 64, SET_WORDS), bit = 1ULL << at % 64, told = 1ULL << (at / 64 & (SET_WORDS - 1));
 
@@ -59,7 +59,7 @@ static __always_inline void add(struct set *set, __u32 at)
 		__sync_fetch_and_or(&set->words, told);
 }
 
-static __always_inline void leave(struct set *set, __u32 at)
+static __always_inline void set_remove(struct set *set, __u32 at)
 {
 	__u64 *word = AT(set->word, at / 64, SET_WORDS), bit = 1ULL << at % 64, told = 1ULL << (at / 64 & (SET_WORDS - 1));
 

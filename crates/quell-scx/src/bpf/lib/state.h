@@ -38,19 +38,19 @@ int zero;
 #define OPAQUE(i) barrier_var(i)
 #define FIT(s, cpu, slot) fit_of(cpu, slot)
 #define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
-#define HAS_REAL_TIME(cpu) has_real_time(cpu)
+#define HAS_REAL_TIME(cpu) has_rt_task(cpu)
 __u32 fit_of(__u32 cpu, __u32 slot);
 #define SETS_ON sets_on
-#define KIND(s, cpu) its_kind(cpu)
-#define LEAVE_KIND(s, kind, cpu) leave_its_kind(kind, cpu)
-__u32 its_kind(__u32 cpu);
-int leave_its_kind(__u32 kind, __u32 cpu);
+#define KIND(s, cpu) cpu_kind(cpu)
+#define LEAVE_KIND(s, kind, cpu) leave_cpu_kind(kind, cpu)
+__u32 cpu_kind(__u32 cpu);
+int leave_cpu_kind(__u32 kind, __u32 cpu);
 #define IN_PLACE(s, look, kind, in, but) in_place(look, kind, in, but)
 #define FIT_FROM(s, look, cpu) fit_from(look, cpu)
 struct look;
 __u32 fit_from(struct look *look, __u32 cpu);
 __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but);
-static __always_inline bool has_real_time(__u32 cpu);
+static __always_inline bool has_rt_task(__u32 cpu);
 #include "place/look.h"
 #include "serve/budget.h"
 #include "lib/counts.h"
@@ -58,14 +58,14 @@ static __always_inline bool has_real_time(__u32 cpu);
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
 
-APART __u32 its_kind(__u32 cpu)
+APART __u32 cpu_kind(__u32 cpu)
 {
-	return kind_of_cpu(&shared, cpu);
+	return rule_kind(&shared, cpu);
 }
 
-APART int leave_its_kind(__u32 kind, __u32 cpu)
+APART int leave_cpu_kind(__u32 kind, __u32 cpu)
 {
-	leave_kind(&shared, kind, cpu);
+	rule_leave_kind(&shared, kind, cpu);
 	return 0;
 }
 
@@ -75,7 +75,7 @@ APART __u32 fit_of(__u32 cpu, __u32 slot)
 }
 
 /* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
-static __always_inline bool has_real_time(__u32 cpu)
+static __always_inline bool has_rt_task(__u32 cpu)
 {
 	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
 
@@ -93,9 +93,9 @@ APART __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
 }
 
 /* What the CPU's kind depends on has changed, and its siblings'. */
-APART int sort_core_of(__u32 cpu)
+APART int update_core_kinds(__u32 cpu)
 {
-	sort_core(&shared, cpu);
+	rule_update_core_kinds(&shared, cpu);
 	return 0;
 }
 
@@ -127,11 +127,11 @@ struct thread {
 	__u32 waits_in;   /* the number of the queue in which it waits, plus one (`queue/bound.h`); 0: none */
 	__u32 chosen;     /* the CPU that was chosen for it when it woke up, plus one, until it comes there */
 	__u32 woke;       /* did it wake up since it ran last? */
-	__u32 goes_on;    /* did it leave its CPU while it could have gone on? */
+	__u32 was_runnable;    /* did it leave its CPU while it could have gone on? */
 	__u32 stopped_on; /* the CPU where it stopped last and may stay, plus one; 0: it may not, or is in a queue again */
 	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
 	__u64 waits_since; /* since when it waits in that queue */
-	__u64 wants_since; /* since when it could run and does not; 0: it runs or sleeps */
+	__u64 runnable_since; /* since when it could run and does not; 0: it runs or sleeps */
 	__u64 ran_at;     /* until when its run time is accounted for */
 	__u64 slice_left; /* ns, of the slice that it was given last, as of then */
 	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
@@ -155,8 +155,8 @@ struct thread {
 	__u64 latency;    /* likewise, ns */
 	__u32 first;      /* does it come first in its queue because it overtakes? */
 
-	__u64 hindered_since; /* when it began to sleep without being interruptible, last */
-	__u32 passes;         /* does it go on because it stopped inside the kernel? */
+	__u64 blocked_since; /* when it began to sleep without being interruptible, last */
+	__u32 boosted;         /* does it go on because it stopped inside the kernel? */
 
 	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
 };
@@ -180,7 +180,7 @@ static __always_inline bool is_loop(struct task_struct *p)
 }
 
 /* And does it have a CPU of its own, on which it polls? */
-static __always_inline bool polls(struct task_struct *p)
+static __always_inline bool is_polling_loop(struct task_struct *p)
 {
 	return is_loop(p) && p->nr_cpus_allowed == 1;
 }

@@ -15,7 +15,7 @@
 #include "lib/kernel.h"
 
 /* May the thread run on this CPU? Not on one that there is not. */
-APART bool may_run_on(struct task_struct *p __arg_trusted, __u32 cpu)
+APART bool is_cpu_allowed(struct task_struct *p __arg_trusted, __u32 cpu)
 {
 	bpf_rcu_read_lock();
 	bool may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
@@ -25,7 +25,7 @@ APART bool may_run_on(struct task_struct *p __arg_trusted, __u32 cpu)
 }
 
 /* An idle CPU that it may run on, which is not idle to others from now on; negative: there is none. */
-APART __s32 pick_idle_cpu_of(struct task_struct *p __arg_trusted)
+APART __s32 pick_idle_cpu(struct task_struct *p __arg_trusted)
 {
 	bpf_rcu_read_lock();
 	__s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);

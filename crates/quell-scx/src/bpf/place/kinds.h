@@ -22,7 +22,7 @@
 #define of_kind(s, kind) AT((s)->of_kind, kind, KIND_SETS)
 
 /* In the order in which they are looked at: from whom a CPU would be taken, the best siblings first. */
-static __always_inline __u32 kind_of_cpu(const struct shared *s, __u32 cpu)
+static __always_inline __u32 rule_kind(const struct shared *s, __u32 cpu)
 {
 	const struct cpu *c = cpu_at(s, cpu);
 	__u32 holder = *(volatile __u32 *)&c->holder, from = 0, beside = 0;
@@ -42,32 +42,32 @@ static __always_inline __u32 kind_of_cpu(const struct shared *s, __u32 cpu)
 }
 
 /* It is not of this kind any more, it seems. */
-static __always_inline void leave_kind(struct shared *s, __u32 kind, __u32 cpu)
+static __always_inline void rule_leave_kind(struct shared *s, __u32 kind, __u32 cpu)
 {
-	leave(of_kind(s, kind), cpu);
+	set_remove(of_kind(s, kind), cpu);
 	if (KIND(s, cpu) == kind)
-		add(of_kind(s, kind), cpu);
+		set_add(of_kind(s, kind), cpu);
 }
 
 /* What this CPU's kind depends on has changed. */
-static __always_inline void sort_cpu(struct shared *s, __u32 cpu)
+static __always_inline void rule_update_kind(struct shared *s, __u32 cpu)
 {
 	if (cpu >= MAX_CPUS)
 		return;
 	__u32 kind = KIND(s, cpu);
 
 	if (kind < CPU_KINDS)
-		add(of_kind(s, kind), cpu);
+		set_add(of_kind(s, kind), cpu);
 	/* The others are left at once: no look has many to take out. */
 	for (__u32 other = 0; other < CPU_KINDS; other++)
-		if (other != kind && is_in(of_kind(s, other), cpu))
+		if (other != kind && set_contains(of_kind(s, other), cpu))
 			LEAVE_KIND(s, other, cpu);
 }
 
 /* Its holder has changed, or whether it may be handed out. */
-static __always_inline void sort_core(struct shared *s, __u32 cpu)
+static __always_inline void rule_update_core_kinds(struct shared *s, __u32 cpu)
 {
-	sort_cpu(s, cpu);
+	rule_update_kind(s, cpu);
 	if (cpu >= MAX_CPUS)
 		return;
 	for (int i = 0; i < SIBLINGS; i++) {
@@ -75,7 +75,7 @@ static __always_inline void sort_core(struct shared *s, __u32 cpu)
 
 		if (sibling >= MAX_CPUS)
 			break;
-		sort_cpu(s, sibling);
+		rule_update_kind(s, sibling);
 	}
 }
 

@@ -32,12 +32,12 @@ struct turn turns[MAX_CPUS];
 #define turn_on(cpu) AT(turns, cpu, MAX_CPUS)
 
 /* A thread of such a queue runs from now on. */
-static __always_inline void begin_turn_by_time(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
+static __always_inline void begin_vtime_turn(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
 {
 	__u32 number = number_of_queue(p, t, t->slot);
 	struct turn *turn = turn_on(cpu);
 
-	price(t);
+	charge_vtime(t);
 	limit_credit(t, number);
 	turn->vtime = t->vtime + ahead_of(number);
 	turn->since = now;
@@ -52,14 +52,14 @@ APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 	if (c->holder != slot || c->runs != slot || c->away)
 		return 0;
 	struct turn *turn = turn_on(cpu);
-	__u64 ran = lasts(turn->since, now, 0) ? now - turn->since : 0;
+	__u64 ran = has_elapsed(turn->since, now, 0) ? now - turn->since : 0;
 	__u64 vtime = turn->vtime + ran * turn->rate / RATE_ONE;
 
 	return rule_overtakes(vtime, place, 0) ? vtime - place : 0;
 }
 
 /* The CPU of the one that is furthest ahead of this place; NO_CPU: there is none. */
-APART __u32 cpu_of_furthest(__u32 home, __u32 slot, __u64 place, __u32 looks, __u64 now)
+APART __u32 find_furthest_ahead(__u32 home, __u32 slot, __u64 place, __u32 looks, __u64 now)
 {
 	__u32 cpus = shared.nr_cpus ? shared.nr_cpus : 1, found = NO_CPU;
 	__u64 furthest = 0;
@@ -78,12 +78,12 @@ APART __u32 cpu_of_furthest(__u32 home, __u32 slot, __u64 place, __u32 looks, __
 }
 
 /* It has woken up, and found no CPU. Does it overtake who runs? Then on this CPU; else NO_CPU. */
-static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 now)
+static __always_inline __u32 find_cpu_to_overtake(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 now)
 {
 	__u64 latency = t->latency ? t->latency : shared.wake_up_latency_ns;
 	__u32 home = scx_bpf_task_cpu(p), looks = t->mask ? 1 : LOOKED_AT;
 
-	if (group_at(t->group)->idle || !may_run_on(p, home))
+	if (group_at(t->group)->idle || !is_cpu_allowed(p, home))
 		return NO_CPU;
 	if (looks > shared.nr_cpus)
 		looks = shared.nr_cpus;
@@ -92,11 +92,11 @@ static __always_inline __u32 overtakes(struct task_struct *p, struct thread *t, 
 	 * as that is not ahead by more. Mostly this is all.
 	 */
 	if (t->vtime_of == number + 1 && !t->overdue && !t->first &&
-	    cpu_of_furthest(home, slot, t->vtime + ahead_of(number) + latency, looks, now) == NO_CPU)
+	    find_furthest_ahead(home, slot, t->vtime + ahead_of(number) + latency, looks, now) == NO_CPU)
 		return NO_CPU;
-	__u64 place = place_of(t, number) + ahead_of(number);
+	__u64 place = place_thread_in(t, number) + ahead_of(number);
 
-	return cpu_of_furthest(home, slot, place + virtual_time(t->group, WEIGHT_ONE, latency), looks, now);
+	return find_furthest_ahead(home, slot, place + virtual_time(t->group, WEIGHT_ONE, latency), looks, now);
 }
 
 static __always_inline void overtake(__u32 cpu, struct thread *t, __u32 number)

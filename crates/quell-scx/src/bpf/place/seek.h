@@ -22,8 +22,8 @@ static __always_inline __s32 claim_idle_cpu(struct task_struct *p, __s32 first)
 {
 	__s32 cpu = first;
 
-	if (first < 0 || !may_run_on(p, first) || !scx_bpf_test_and_clear_cpu_idle(first))
-		cpu = pick_idle_cpu_of(p);
+	if (first < 0 || !is_cpu_allowed(p, first) || !scx_bpf_test_and_clear_cpu_idle(first))
+		cpu = pick_idle_cpu(p);
 	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
 }
 
@@ -43,7 +43,7 @@ static __always_inline bool is_held_by_lc(__u32 cpu)
 }
 
 /* The kernel's own threads and the loop go before best-effort work; they wait for latency-critical work as all the system. */
-static __always_inline bool goes_before_best_effort(struct task_struct *p)
+static __always_inline bool preempts_best_effort(struct task_struct *p)
 {
 	return (p->flags & PF_KTHREAD) || is_loop(p);
 }
@@ -54,10 +54,10 @@ static __always_inline bool goes_before_best_effort(struct task_struct *p)
  */
 static __always_inline __u64 claim_slice_at_once(struct task_struct *p, __u32 cpu, __u64 now)
 {
-	if (!goes_before_best_effort(p) || SERVED(&shared, cpu) || (p->nr_cpus_allowed != 1 && yield_if_rt(cpu)))
+	if (!preempts_best_effort(p) || SERVED(&shared, cpu) || (p->nr_cpus_allowed != 1 && yield_if_rt(cpu)))
 		return 0;
-	if (is_upkeep(p) && (runs_lc(cpu) || is_held_by_lc(cpu))) {
-		__u64 left = upkeep_left(cpu, now);
+	if (is_percpu_kthread(p) && (runs_lc(cpu) || is_held_by_lc(cpu))) {
+		__u64 left = refill_upkeep(cpu, now);
 
 		upkeep_on(cpu)->comes = left;
 		return left;
@@ -75,7 +75,7 @@ static __noinline __u32 find_best_effort_cpu(struct task_struct *p)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && may_run_on(p, cpu) &&
+		if (cpu_at(&shared, cpu)->runs < SYSTEM && !runs_lc(cpu) && is_cpu_allowed(p, cpu) &&
 		    !yield_if_rt(cpu))
 			return cpu;
 	}
@@ -83,7 +83,7 @@ static __noinline __u32 find_best_effort_cpu(struct task_struct *p)
 }
 
 /* A thread of the system waits: for an idle CPU, or, if it has just come, for its turn where BE work runs. */
-static __always_inline void find_cpu_for_system(struct task_struct *p, bool came, __u64 now)
+static __always_inline void kick_cpu_for_system(struct task_struct *p, bool came, __u64 now)
 {
 	__s32 home = scx_bpf_task_cpu(p);
 	__s32 cpu = claim_idle_cpu(p, home);
@@ -92,7 +92,7 @@ static __always_inline void find_cpu_for_system(struct task_struct *p, bool came
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	if (!came || home < 0 || !may_run_on(p, home))
+	if (!came || home < 0 || !is_cpu_allowed(p, home))
 		return;
 	/* One of its own kind is not preempted: each such preemption would cause the next one. */
 	if (cpu_at(&shared, home)->runs < SYSTEM && !SERVED(&shared, home) && rule_system_turn(&shared, home, false, now, now))
@@ -100,13 +100,13 @@ static __always_inline void find_cpu_for_system(struct task_struct *p, bool came
 }
 
 /* On the CPU where it was, one of its own workload runs that has cpu.idle: it goes before that. */
-static __always_inline void displace_idle(struct task_struct *p, struct thread *t, __u32 slot)
+static __always_inline void preempt_cpu_idle(struct task_struct *p, struct thread *t, __u32 slot)
 {
 	__u32 home = scx_bpf_task_cpu(p);
 
 	if (group_at(t->group)->idle || home >= MAX_CPUS || !cpu_at(&shared, home)->runs_idle)
 		return;
-	if (cpu_at(&shared, home)->runs == slot && may_run_on(p, home))
+	if (cpu_at(&shared, home)->runs == slot && is_cpu_allowed(p, home))
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 
@@ -114,7 +114,7 @@ static __always_inline void displace_idle(struct task_struct *p, struct thread *
  * A queue formed that the rules did not serve: may the loader grant a CPU? Nobody may beyond the limit; and below the
  * guarantee it is no decision that is missing, but a CPU.
  */
-static __always_inline bool is_for_loader(__u32 slot)
+static __always_inline bool loader_may_grant(__u32 slot)
 {
 	struct workload *w = workload_of(slot);
 
@@ -122,7 +122,7 @@ static __always_inline bool is_for_loader(__u32 slot)
 }
 
 /* Best-effort work in line gets a CPU that is yielded without the loader: that is told of a queue of it now and then. */
-static __always_inline bool may_tell(struct workload *w)
+static __always_inline bool should_wake_loader(struct workload *w)
 {
 	return w->lc || !w->in_line || !(shared.listening & CALM);
 }
@@ -133,9 +133,9 @@ static __always_inline bool may_tell(struct workload *w)
  */
 static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
 {
-	displace_idle(p, t, slot);
+	preempt_cpu_idle(p, t, slot);
 	if (slot == SYSTEM) {
-		find_cpu_for_system(p, true, now);
+		kick_cpu_for_system(p, true, now);
 		return false;
 	}
 	__u32 cpu = take_cpu(p, slot);
@@ -158,7 +158,7 @@ static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __
 		if (w->held)
 			w->crowded_at = now;
 	}
-	if (formed && is_for_loader(slot) && may_tell(w))
+	if (formed && loader_may_grant(slot) && should_wake_loader(w))
 		wake_loader();
 	return false;
 }

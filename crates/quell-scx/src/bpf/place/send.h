@@ -54,7 +54,7 @@ static __always_inline bool try_direct_dispatch(struct task_struct *p, struct th
 
 	if (servers_on || p->policy != SCHED_NORMAL || (runs < SYSTEM && workload_of(runs)->grace_ns) || yield_if_rt(cpu))
 		return false;
-	bool is_idle = runs == NOBODY && scx_bpf_test_and_clear_cpu_idle(cpu);
+	bool is_idle = runs == NO_SLOT && scx_bpf_test_and_clear_cpu_idle(cpu);
 
 	if (!w->lc && !is_idle)
 		return false;
@@ -69,18 +69,18 @@ static __always_inline bool try_direct_dispatch(struct task_struct *p, struct th
 }
 
 /* Has a latency-critical thread been sent here that is to run next? */
-static __always_inline bool awaits_lc(__u32 cpu)
+static __always_inline bool is_lc_pending(__u32 cpu)
 {
 	return sent_to(cpu)->pid && is_held_by_lc(cpu) && !runs_lc(cpu);
 }
 
 /* A real-time thread took the CPU before the thread came there: the loader has the kernel enqueue it anew. */
-static __always_inline void fetch_sent(__u32 cpu, __u64 now)
+static __always_inline void fetch_sent_thread(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 pid = sent_to(cpu)->pid;
 
-	if (!pid || c->fetch || !c->away || !lasts(c->away_since, now, shared.be_slice_ns))
+	if (!pid || c->fetch || !c->away || !has_elapsed(c->away_since, now, shared.be_slice_ns))
 		return;
 	sent_to(cpu)->pid = 0;
 	request_fetch(cpu, pid);

@@ -40,7 +40,7 @@ static __always_inline __u32 cached_parts(void)
 }
 
 /* Is it the queue of a cache? */
-static __always_inline bool is_of_cache(__u32 number)
+static __always_inline bool is_cache_queue(__u32 number)
 {
 	return caches_on && number >= PART && (number - PART) % PARTS >= MASKS;
 }

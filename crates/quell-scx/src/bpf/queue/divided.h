@@ -17,9 +17,9 @@
 #include "groups/quota.h"
 
 /* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
-static __always_inline bool pull(__u32 number)
+static __always_inline bool consume(__u32 number)
 {
-	if (is_of_bound(number))
+	if (is_percpu_queue(number))
 		return scx_bpf_dsq_move_to_local(queue_of(number));
 	__u32 *pulls = &workload_of(slot_of_number(number))->pulls;
 
@@ -31,16 +31,16 @@ static __always_inline bool pull(__u32 number)
 }
 
 /* The same after those whose group is throttled. */
-static __always_inline bool pull_next(__u32 number, __u64 now)
+static __always_inline bool consume_unthrottled(__u32 number, __u64 now)
 {
 	if (throttled_groups)
-		park_head(number, now);
-	return pull(number);
+		throttle_head(number, now);
+	return consume(number);
 }
 
-APART bool run_first(__u32 number, __u64 now)
+APART bool consume_first(__u32 number, __u64 now)
 {
-	return pull_next(number, now);
+	return consume_unthrottled(number, now);
 }
 
 #define NOWHERE (~0ULL)
@@ -48,7 +48,7 @@ APART bool run_first(__u32 number, __u64 now)
 /* Is it the queue of another cache than this CPU's? */
 static __always_inline bool is_far(__u32 number, __u32 cpu)
 {
-	return is_of_cache(number) && number != number_of_cached(slot_of_number(number), cache_of(cpu));
+	return is_cache_queue(number) && number != number_of_cached(slot_of_number(number), cache_of(cpu));
 }
 
 /*
@@ -64,7 +64,7 @@ APART __u64 first_place(__u32 number, __u32 cpu)
 		return NOWHERE;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
-		if (!may_run_on(p, cpu))
+		if (!is_cpu_allowed(p, cpu))
 			continue;
 		struct thread *t = is_far(number, cpu) ? thread_of(p) : NULL;
 
@@ -107,7 +107,7 @@ APART __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
 	FOR(i, first_part(slot), caches_on ? LOOKED_INTO : MASKS + 1) {
 		__u32 number = looked_into(slot, cpu, i, now);
 
-		if (number != slot && (!is_waiting_in(number) || !may_take_from(number, cpu)))
+		if (number != slot && (!queue_has_waiters(number) || !may_consume_from(number, cpu)))
 			continue;
 		__u64 place = first_place(number, cpu);
 
@@ -124,16 +124,16 @@ APART __u32 next_by_coming(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u32 near = number_of_cached(slot, cache_of(cpu)), far = another_cache(slot, cpu, now);
 
-	if (!is_waiting_in(far))
+	if (!queue_has_waiters(far))
 		return near;
-	return first_waits_since(far, cpu, now) + AWAY_NS < first_waits_since(near, cpu, now) ? far : near;
+	return queue_waits_since(far, cpu, now) + AWAY_NS < queue_waits_since(near, cpu, now) ? far : near;
 }
 
 static __always_inline __u32 next_queue(__u32 slot, __u32 cpu, __u64 now)
 {
-	if (!is_divided(slot))
+	if (!has_parts(slot))
 		return slot;
-	return is_first_come_first_served(slot) ? next_by_coming(slot, cpu, now) : next_by_time(slot, cpu, now);
+	return is_fifo(slot) ? next_by_coming(slot, cpu, now) : next_by_time(slot, cpu, now);
 }
 
 /* The same of the system's, those of threads that are bound to this CPU included. */
@@ -141,9 +141,9 @@ APART __u32 next_of_system(__u32 cpu, __u64 now)
 {
 	__u32 bound = BOUND + cpu, next = next_queue(SYSTEM, cpu, now);
 
-	if (!is_waiting_in(bound))
+	if (!queue_has_waiters(bound))
 		return next;
-	if (!is_waiting_in(SYSTEM))
+	if (!queue_has_waiters(SYSTEM))
 		return bound;
 	__u64 of_all = first_place(next, cpu), of_bound = first_place(bound, cpu);
 
@@ -153,13 +153,13 @@ APART __u32 next_of_system(__u32 cpu, __u64 now)
 /* And that whose first thread has waited for the longest. */
 APART __u32 oldest_queue(__u32 slot, __u32 cpu, __u64 now)
 {
-	__u64 oldest = first_waits_since(slot, cpu, now);
+	__u64 oldest = queue_waits_since(slot, cpu, now);
 	__u32 next = slot;
 	int i;
 
 	FOR(i, first_part(slot), last_part()) {
 		__u32 number = number_of_part(slot, i);
-		__u64 since = may_take_from(number, cpu) ? first_waits_since(number, cpu, now) : now;
+		__u64 since = may_consume_from(number, cpu) ? queue_waits_since(number, cpu, now) : now;
 
 		if (since < oldest) {
 			oldest = since;
@@ -178,28 +178,28 @@ static __always_inline __u32 part_from_here(__u32 slot, __u32 cpu, __u32 at)
 }
 
 /* A thread of the slot comes here, from whichever of its queues has one that may. */
-APART bool run_part(__u32 slot, __u32 cpu, __u64 now)
+APART bool consume_part(__u32 slot, __u32 cpu, __u64 now)
 {
 	int i;
 
 	FOR(i, first_part(slot), last_part()) {
 		__u32 number = part_from_here(slot, cpu, i);
 
-		if (is_waiting_in(number) && may_take_from(number, cpu) && pull_next(number, now))
+		if (queue_has_waiters(number) && may_consume_from(number, cpu) && consume_unthrottled(number, now))
 			return true;
 	}
 	return false;
 }
 
-static __always_inline bool run_any(__u32 slot, __u32 cpu, __u64 now)
+static __always_inline bool consume_any(__u32 slot, __u32 cpu, __u64 now)
 {
-	return run_first(slot, now) || (is_divided(slot) && run_part(slot, cpu, now));
+	return consume_first(slot, now) || (has_parts(slot) && consume_part(slot, cpu, now));
 }
 
 /* That which has waited for the longest. */
-static __always_inline bool run_oldest(__u32 slot, __u32 cpu, __u64 now)
+static __always_inline bool consume_oldest(__u32 slot, __u32 cpu, __u64 now)
 {
-	return run_first(is_divided(slot) ? oldest_queue(slot, cpu, now) : slot, now);
+	return consume_first(has_parts(slot) ? oldest_queue(slot, cpu, now) : slot, now);
 }
 
 /* Threads in the slot's queues. */
@@ -208,7 +208,7 @@ APART __s32 in_queues(__u32 slot)
 	__s32 sum = scx_bpf_dsq_nr_queued(queue_of(slot));
 	int i;
 
-	if (!is_divided(slot))
+	if (!has_parts(slot))
 		return sum;
 	FOR(i, first_part(slot), last_part()) {
 		sum += scx_bpf_dsq_nr_queued(queue_of(number_of_part(slot, i)));

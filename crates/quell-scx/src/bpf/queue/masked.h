@@ -54,7 +54,7 @@ static __always_inline __u32 number_of_part(__u32 slot, __u32 at)
 }
 
 /* The number of the set of CPUs that the thread may use; 0: it may use all. */
-static __noinline int note_mask(struct task_struct *p)
+static __noinline int update_mask(struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
 	__u64 words[MASK_WORDS] = { 0 }, number = mask_seed;
@@ -75,7 +75,7 @@ static __noinline int note_mask(struct task_struct *p)
 	return 0;
 }
 
-/* The queue of this set, of this slot; NOBODY: it has none. */
+/* The queue of this set, of this slot; NO_SLOT: it has none. */
 APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 {
 	int i;
@@ -86,14 +86,14 @@ APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 
 		if (m->mask != mask)
 			continue;
-		if (lasts(m->used_at, now, UNUSED_NS / 8))
+		if (has_elapsed(m->used_at, now, UNUSED_NS / 8))
 			m->used_at = now;
 		return number;
 	}
-	return NOBODY;
+	return NO_SLOT;
 }
 
-/* A place that no set has, or one that left it: nobody else claims it. NOBODY: there is none. */
+/* A place that no set has, or one that left it: nobody else claims it. NO_SLOT: there is none. */
 APART __u32 claim_place(__u32 slot, __u64 now)
 {
 	int i;
@@ -105,12 +105,12 @@ APART __u32 claim_place(__u32 slot, __u64 now)
 
 		if (before == BEING_CLAIMED)
 			continue;
-		if (before && (m->queued != m->taken || !lasts(m->used_at, now, UNUSED_NS)))
+		if (before && (m->queued != m->taken || !has_elapsed(m->used_at, now, UNUSED_NS)))
 			continue;
 		if (__sync_bool_compare_and_swap(&m->mask, before, BEING_CLAIMED))
 			return number;
 	}
-	return NOBODY;
+	return NO_SLOT;
 }
 
 /* A place for the set, if there is one: its queue's number, or the slot's. */
@@ -118,7 +118,7 @@ static __noinline __u32 claim_set(struct task_struct *p, struct thread *t, __u32
 {
 	__u32 bytes = (shared.nr_cpus + 63) / 64 * sizeof(__u64), number = claim_place(slot, now);
 
-	if (number == NOBODY)
+	if (number == NO_SLOT)
 		return slot;
 	struct masked *m = masked_of(number);
 
@@ -135,7 +135,7 @@ static __noinline __u32 claim_set(struct task_struct *p, struct thread *t, __u32
 }
 
 /* May the queue's threads use this CPU? */
-static __always_inline bool is_in_set(__u32 number, __u32 cpu)
+static __always_inline bool is_in_mask(__u32 number, __u32 cpu)
 {
 	return *AT(masked_of(number)->cpus, cpu / 64, MASK_WORDS) >> (cpu % 64) & 1;
 }

@@ -22,31 +22,31 @@
 #define LAG 4 /* slices: more than AWAY_SLICES */
 
 /* Is the thread bound to one CPU, and the system's? Then it waits in that CPU's queue. */
-static __always_inline bool is_bound_system(struct task_struct *p, __u32 slot)
+static __always_inline bool is_percpu_system(struct task_struct *p, __u32 slot)
 {
 	return slot == SYSTEM && p->nr_cpus_allowed == 1;
 }
 
 /* Does it wait in a queue by set of CPUs, if there is a place for its set? */
-static __always_inline bool is_by_set(struct task_struct *p, struct thread *t, __u32 slot)
+static __always_inline bool has_mask_queue(struct task_struct *p, struct thread *t, __u32 slot)
 {
-	return t->mask && !is_bound_system(p, slot) && !is_first_come_first_served(slot);
+	return t->mask && !is_percpu_system(p, slot) && !is_fifo(slot);
 }
 
 /* The queue for a thread of this slot. */
 static __always_inline __u32 number_of_queue(struct task_struct *p, struct thread *t, __u32 slot)
 {
-	if (is_bound_system(p, slot)) {
+	if (is_percpu_system(p, slot)) {
 		__u32 cpu = scx_bpf_task_cpu(p);
 
 		/* Just bound, it is still elsewhere: it comes again when it is there. */
-		return cpu < MAX_CPUS && may_run_on(p, cpu) ? BOUND + cpu : slot;
+		return cpu < MAX_CPUS && is_cpu_allowed(p, cpu) ? BOUND + cpu : slot;
 	}
-	if (!is_by_set(p, t, slot))
+	if (!has_mask_queue(p, t, slot))
 		return caches_on ? number_of_cached(slot, cache_of(scx_bpf_task_cpu(p))) : slot;
 	__u32 number = find_set(slot, t->mask, bpf_ktime_get_ns());
 
-	return number == NOBODY ? slot : number;
+	return number == NO_SLOT ? slot : number;
 }
 
 /* The same for one that comes: its set gets a queue if it has none. */
@@ -54,11 +54,11 @@ static __always_inline __u32 number_for(struct task_struct *p, struct thread *t,
 {
 	__u32 number = number_of_queue(p, t, slot);
 
-	return number == slot && is_by_set(p, t, slot) ? claim_set(p, t, slot, now) : number;
+	return number == slot && has_mask_queue(p, t, slot) ? claim_set(p, t, slot, now) : number;
 }
 
 /* Is it a queue of threads bound to one CPU? */
-static __always_inline bool is_of_bound(__u32 number)
+static __always_inline bool is_percpu_queue(__u32 number)
 {
 	return number >= BOUND && number < PART;
 }
@@ -71,20 +71,20 @@ static __always_inline __u32 slot_of_number(__u32 number)
 }
 
 /* The queue by whose clock its threads are in order: all of a slot's caches have the slot's. */
-static __always_inline __u32 timed_by(__u32 number)
+static __always_inline __u32 clock_queue_of(__u32 number)
 {
-	return is_of_cache(number) ? slot_of_number(number) : number;
+	return is_cache_queue(number) ? slot_of_number(number) : number;
 }
 
-static __always_inline bool is_by_coming(__u32 number)
+static __always_inline bool is_fifo_queue(__u32 number)
 {
-	return (number < BOUND || is_of_cache(number)) && is_first_come_first_served(slot_of_number(number));
+	return (number < BOUND || is_cache_queue(number)) && is_fifo(slot_of_number(number));
 }
 
 /* Its clock. */
 static __always_inline __u64 *clock_of(__u32 number)
 {
-	number = timed_by(number);
+	number = clock_queue_of(number);
 	if (number < BOUND)
 		return &workload_of(number)->vtime;
 	return number < PART ? &bound_on(number - BOUND)->vtime : &masked_of(number)->vtime;
@@ -98,11 +98,11 @@ static __always_inline __u64 *ahead_at(__u32 number)
 
 static __always_inline __u64 ahead_of(__u32 number)
 {
-	return timed_by(number) < BOUND ? 0 : *ahead_at(number);
+	return clock_queue_of(number) < BOUND ? 0 : *ahead_at(number);
 }
 
 /* Its clock is so far behind the slot's at most. */
-APART int keep_up(__u32 number, __u64 lag)
+APART int limit_lag(__u32 number, __u64 lag)
 {
 	__u64 least = *clock_of(slot_of_number(number)) - lag - *clock_of(number);
 
@@ -112,27 +112,27 @@ APART int keep_up(__u32 number, __u64 lag)
 }
 
 /* Do threads wait in it? In a slot's, or in another one of that slot. */
-static __always_inline bool is_waiting_in(__u32 number)
+static __always_inline bool queue_has_waiters(__u32 number)
 {
 	if (number < BOUND)
-		return is_waiting(workload_of(number));
+		return has_waiters(workload_of(number));
 	if (number < PART)
 		return bound_on(number - BOUND)->queued != bound_on(number - BOUND)->taken;
-	if (is_of_cache(number))
+	if (is_cache_queue(number))
 		return cached_of(number)->queued != cached_of(number)->taken;
 	return masked_of(number)->queued != masked_of(number)->taken;
 }
 
 /* Does a thread of the system wait that may run on this CPU? Of those that are not bound that is not looked at. */
-static __always_inline bool system_waits(__u32 cpu)
+static __always_inline bool system_has_waiters(__u32 cpu)
 {
-	return is_waiting(workload_of(SYSTEM)) || is_waiting_in(BOUND + cpu);
+	return has_waiters(workload_of(SYSTEM)) || queue_has_waiters(BOUND + cpu);
 }
 
 /* Has the slot more queues than its own? */
-static __always_inline bool is_divided(__u32 slot)
+static __always_inline bool has_parts(__u32 slot)
 {
-	return slot <= SYSTEM && (caches_on || (*AT(has_masks, slot, MAX_SLOTS) && !is_first_come_first_served(slot)));
+	return slot <= SYSTEM && (caches_on || (*AT(has_masks, slot, MAX_SLOTS) && !is_fifo(slot)));
 }
 
 /* Those from the first to before the last, by `number_of_part`, of a slot that is divided. */
@@ -147,9 +147,9 @@ static __always_inline __u32 last_part(void)
 }
 
 /* May the CPU take a thread from it? */
-static __always_inline bool may_take_from(__u32 number, __u32 cpu)
+static __always_inline bool may_consume_from(__u32 number, __u32 cpu)
 {
-	return is_of_cache(number) || is_in_set(number, cpu);
+	return is_cache_queue(number) || is_in_mask(number, cpu);
 }
 
 #endif

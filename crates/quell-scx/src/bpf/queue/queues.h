@@ -36,14 +36,14 @@
  */
 #define BY_TIME NUMBERS /* the first of the queues by time; before them are those in the order of coming */
 
-static __always_inline __u64 queue_in(__u32 number, bool first_come_first_served)
+static __always_inline __u64 queue_in(__u32 number, bool fifo)
 {
-	return first_come_first_served ? number : BY_TIME + number;
+	return fifo ? number : BY_TIME + number;
 }
 
 static __always_inline __u64 queue_of(__u32 number)
 {
-	return queue_in(number, is_by_coming(number));
+	return queue_in(number, is_fifo_queue(number));
 }
 
 /*
@@ -58,11 +58,11 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 		return;
 	__u32 number = before - 1;
 
-	if (is_of_bound(number)) {
+	if (is_percpu_queue(number)) {
 		__sync_fetch_and_add(&bound_on(number - BOUND)->taken, 1);
 		return;
 	}
-	if (is_of_cache(number))
+	if (is_cache_queue(number))
 		__sync_fetch_and_add(&cached_of(number)->taken, 1);
 	else if (number >= PART)
 		__sync_fetch_and_add(&masked_of(number)->taken, 1);
@@ -84,13 +84,13 @@ static __always_inline void end_wait(struct task_struct *p, struct thread *t)
 /* A thread begins to wait. Returns true if a workload's queue formed: not by one that only lost its CPU. */
 static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now, bool came)
 {
-	if (is_of_bound(number)) {
+	if (is_percpu_queue(number)) {
 		__sync_fetch_and_add(&bound_on(number - BOUND)->queued, 1);
 		t->waits_since = now;
 		set_waits_in(t, number + 1);
 		return false;
 	}
-	if (is_of_cache(number))
+	if (is_cache_queue(number))
 		__sync_fetch_and_add(&cached_of(number)->queued, 1);
 	else if (number >= PART)
 		__sync_fetch_and_add(&masked_of(number)->queued, 1);
@@ -98,7 +98,7 @@ static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = came && place == w->taken;
 
-	if (!is_in(&shared.waiting[w->lc & 1], slot_of_number(number)))
+	if (!set_contains(&shared.waiting[w->lc & 1], slot_of_number(number)))
 		add_waiting_slot(slot_of_number(number));
 	w->since[place & (QUEUE_TIMES - 1)] = now;
 	t->waits_since = now;
@@ -112,18 +112,18 @@ static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now
  * Since when the first thread of the queue waits that may run on this CPU, or on any: NO_CPU. Now, if there is none. Who
  * waits for long comes first by any order, for the others' virtual time goes on.
  */
-APART __u64 first_waits_since(__u32 number, __u32 cpu, __u64 now)
+APART __u64 queue_waits_since(__u32 number, __u32 cpu, __u64 now)
 {
 	struct task_struct *p;
 	__u64 since = now;
 
-	if (!is_waiting_in(number))
+	if (!queue_has_waiters(number))
 		return now;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t || (cpu != NO_CPU && !may_run_on(p, cpu)))
+		if (!t || (cpu != NO_CPU && !is_cpu_allowed(p, cpu)))
 			continue;
 		if (t->waits_since < now)
 			since = t->waits_since;
@@ -136,17 +136,17 @@ APART __u64 first_waits_since(__u32 number, __u32 cpu, __u64 now)
 /* The same of all queues of this slot that this CPU may use. */
 APART __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
 {
-	__u64 since = first_waits_since(slot, cpu, now);
+	__u64 since = queue_waits_since(slot, cpu, now);
 	int i;
 
-	if (!is_divided(slot))
+	if (!has_parts(slot))
 		return since;
 	FOR(i, first_part(slot), last_part()) {
 		__u32 number = number_of_part(slot, i);
 
-		if (cpu != NO_CPU && !may_take_from(number, cpu))
+		if (cpu != NO_CPU && !may_consume_from(number, cpu))
 			continue;
-		__u64 its = first_waits_since(number, cpu, now);
+		__u64 its = queue_waits_since(number, cpu, now);
 
 		if (its < since)
 			since = its;
@@ -157,7 +157,7 @@ APART __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
 /* The same of the system's threads, those that are bound to this CPU included. */
 APART __u64 system_waits_since(__u32 cpu, __u64 now)
 {
-	__u64 of_all = slot_waits_since(SYSTEM, cpu, now), bound = first_waits_since(BOUND + cpu, cpu, now);
+	__u64 of_all = slot_waits_since(SYSTEM, cpu, now), bound = queue_waits_since(BOUND + cpu, cpu, now);
 
 	return bound < of_all ? bound : of_all;
 }
@@ -171,7 +171,7 @@ static __always_inline void wake_loader(void)
 }
 
 /* What the thread ran goes into its virtual time: when that matters, and not at each stop. */
-static __always_inline void price(struct thread *t)
+static __always_inline void charge_vtime(struct thread *t)
 {
 	__u64 ran = t->unpriced;
 
@@ -183,28 +183,28 @@ static __always_inline void price(struct thread *t)
 /* Who slept long, or stayed behind a real-time thread, comes back with no more than one slice's credit. */
 static __always_inline void limit_credit(struct thread *t, __u32 number)
 {
-	bool is_leaders = leads(slot_of_number(number)), is_new = t->vtime_of != timed_by(number) + 1;
+	bool is_leaders = is_leader(slot_of_number(number)), is_new = t->vtime_of != clock_queue_of(number) + 1;
 	__u64 earliest = *clock_of(number) - (is_leaders ? CREDIT_NS : shared.be_slice_ns);
 	/* Where its cache is crowded it has fallen back by so much, and CPUs of other ones have begun to help. */
-	__u64 more = is_of_cache(number) && !t->woke ? 2 * AWAY_SLICES * shared.be_slice_ns : is_leaders ? CREDIT_NS : 0;
+	__u64 more = is_cache_queue(number) && !t->woke ? 2 * AWAY_SLICES * shared.be_slice_ns : is_leaders ? CREDIT_NS : 0;
 
 	/* In virtual time the credit is no shorter: it is computed for those alone who might have more. */
 	if (more && ((__s64)(t->vtime - earliest) < 0 || is_new))
 		earliest = *clock_of(number) - virtual_time(t->group, WEIGHT_ONE, more);
 	if ((__s64)(t->vtime - earliest) < 0 || is_new)
 		t->vtime = earliest;
-	t->vtime_of = timed_by(number) + 1;
+	t->vtime_of = clock_queue_of(number) + 1;
 }
 
 /* Its place in a queue that is ordered by virtual time. */
-static __always_inline __u64 place_in_order(struct thread *t, __u32 number)
+static __always_inline __u64 place_thread(struct thread *t, __u32 number)
 {
 	__u64 clock = *clock_of(number);
 	__u64 latest = clock + MAX_AHEAD_NS;
 
-	if (timed_by(number) >= BOUND)
-		keep_up(number, virtual_time(t->group, WEIGHT_ONE, LAG * shared.be_slice_ns));
-	price(t);
+	if (clock_queue_of(number) >= BOUND)
+		limit_lag(number, virtual_time(t->group, WEIGHT_ONE, LAG * shared.be_slice_ns));
+	charge_vtime(t);
 	if (t->overdue)
 		return clock - OVERDUE_BEFORE;
 	if (together_on && t->first)
@@ -218,7 +218,7 @@ static __always_inline __u64 place_in_order(struct thread *t, __u32 number)
 /* How long the thread runs at most: no longer than its group's quota lasts. */
 static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 {
-	__u64 slice = is_first_come_first_served(slot) ? shared.lc_slice_ns : shared.be_slice_ns;
+	__u64 slice = is_fifo(slot) ? shared.lc_slice_ns : shared.be_slice_ns;
 	struct group *g = group_at(t->group);
 
 	if (!g->limited)
@@ -231,12 +231,12 @@ static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 }
 
 /* Into the queue. */
-static __always_inline void insert(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 flags)
+static __always_inline void enqueue_thread(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 flags)
 {
-	if (is_by_coming(number))
+	if (is_fifo_queue(number))
 		scx_bpf_dsq_insert(p, queue_in(number, true), slice_of(t, slot), flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_in_order(t, number), flags);
+		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_thread(t, number), flags);
 }
 
 /* The same two for those who iterate over a queue: the verifier follows each once, not turn by turn. */
@@ -247,19 +247,19 @@ APART int begin_wait_in(struct thread *t, __u32 number, __u64 now, bool came)
 	return 0;
 }
 
-APART __u64 place_of(struct thread *t, __u32 number)
+APART __u64 place_thread_in(struct thread *t, __u32 number)
 {
-	return t ? place_in_order(t, number) : 0;
+	return t ? place_thread(t, number) : 0;
 }
 
 /* From the queue that is iterated over into another one, or to another place in it. */
 #define move_into(it, p, t, number)                                                                     \
 	({                                                                                            \
 		bool moved_;                                                                          \
-		if (is_by_coming(number)) {                                                           \
+		if (is_fifo_queue(number)) {                                                           \
 			moved_ = scx_bpf_dsq_move(it, p, queue_in(number, true), 0);                  \
 		} else {                                                                              \
-			scx_bpf_dsq_move_set_vtime(it, place_of(t, number));                    \
+			scx_bpf_dsq_move_set_vtime(it, place_thread_in(t, number));                    \
 			moved_ = scx_bpf_dsq_move_vtime(it, p, queue_in(number, false), 0);           \
 		}                                                                                     \
 		moved_;                                                                               \

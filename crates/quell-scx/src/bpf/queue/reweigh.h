@@ -17,9 +17,9 @@
 #include "queue/queues.h"
 
 /* Does it count with another weight than it has by now? */
-static __always_inline bool is_reweighed(struct task_struct *p, struct thread *t)
+static __always_inline bool weight_changed(struct task_struct *p, struct thread *t)
 {
-	return together_on && t->counted && leads(t->slot) && (__u32)t->counted != weight_of(p, t, t->slot);
+	return together_on && t->counted && is_leader(t->slot) && (__u32)t->counted != weight_of(p, t, t->slot);
 }
 
 static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 now)
@@ -27,7 +27,7 @@ static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 no
 	__u64 clock = *clock_of(number_of_queue(p, t, t->slot));
 	__u64 before = t->counted;
 
-	price(t);
+	charge_vtime(t);
 	remove_load(t);
 	add_load(p, t, t->slot, now);
 	__s64 ahead = t->vtime - clock;
@@ -43,13 +43,13 @@ APART int reweigh_waiting(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
-	if (!is_waiting_in(number) || is_by_coming(number))
+	if (!queue_has_waiters(number) || is_fifo_queue(number))
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t || !is_reweighed(p, t))
+		if (!t || !weight_changed(p, t))
 			continue;
 		reweigh(p, t, now);
 		/* `___it` is the iterator that the macro declares. */
@@ -80,7 +80,7 @@ int set_threads(void *unused)
 				t->own_weight = s->weight;
 			if (s->latency)
 				t->latency = s->latency == COMMON_LATENCY ? 0 : s->latency;
-			if (is_reweighed(p, t))
+			if (weight_changed(p, t))
 				s->waits_in = t->waits_in;
 		}
 		bpf_task_release(p);

@@ -13,14 +13,14 @@
 
 #include "queue/queues.h"
 
-/* Of the slots in this set: since before then; NOBODY, if there is none. */
+/* Of the slots in this set: since before then; NO_SLOT, if there is none. */
 APART __u32 oldest_of(__u32 lc, __u32 cpu, __u64 before, __u64 now)
 {
 	struct set *set = AT(shared.waiting, lc, 2);
-	__u32 oldest = NOBODY, slot;
+	__u32 oldest = NO_SLOT, slot;
 
 	EACH_IN(set, slot) {
-		if (!is_waiting(workload_of(slot)))
+		if (!has_waiters(workload_of(slot)))
 			continue;
 		__u64 since = slot_waits_since(slot, cpu, now);
 

@@ -17,12 +17,12 @@
 #include "lib/state.h"
 
 /* Does a leader lead this slot's queue? */
-static __always_inline bool leads(__u32 slot)
+static __always_inline bool is_leader(__u32 slot)
 {
 	return together_on && workload_of(slot)->leads;
 }
 
-static __always_inline bool is_first_come_first_served(__u32 slot)
+static __always_inline bool is_fifo(__u32 slot)
 {
 	const struct workload *w = workload_of(slot);
 
@@ -30,7 +30,7 @@ static __always_inline bool is_first_come_first_served(__u32 slot)
 }
 
 /* Its threads are in the leader's queue. */
-static __always_inline void follow(struct thread *t)
+static __always_inline void follow_leader(struct thread *t)
 {
 	t->member = t->slot;
 	if (t->slot < SYSTEM && workload_of(t->slot)->leader)
@@ -38,7 +38,7 @@ static __always_inline void follow(struct thread *t)
 }
 
 /* The slot to which what the thread runs is accounted: its own workload's. */
-static __always_inline __u32 accounted_to(struct thread *t)
+static __always_inline __u32 accounting_slot(struct thread *t)
 {
 	return together_on && t->slot < SYSTEM ? t->member : t->slot;
 }
@@ -46,7 +46,7 @@ static __always_inline __u32 accounted_to(struct thread *t)
 /* The thread's weight in this slot's queue; WEIGHT_ONE: a thread's at nice 0. */
 static __always_inline __u32 weight_of(struct task_struct *p, struct thread *t, __u32 slot)
 {
-	if (leads(slot) && t->own_weight)
+	if (is_leader(slot) && t->own_weight)
 		return t->own_weight;
 	return p->scx.weight ? p->scx.weight : WEIGHT_ONE;
 }

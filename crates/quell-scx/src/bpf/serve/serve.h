@@ -17,19 +17,19 @@
 #include "hold/holders.h"
 #include "groups/quota.h"
 
-#define SERVING (PARKING + MAX_GROUPS) /* the first of the servers' queues */
+#define SERVER_DSQ (THROTTLED_DSQ + MAX_GROUPS) /* the first of the servers' queues */
 /* A thread that comes from a server's queue and cannot run here is not looked at again before this time is over. */
 #define IN_VAIN_NS 1000000ULL
 
 static __always_inline __u64 queue_of_server(__u32 cpu, __u32 at)
 {
-	return SERVING + server_number(cpu, at);
+	return SERVER_DSQ + server_number(cpu, at);
 }
 
 /*
  * The CPU on which a server is to run this thread: of several that with the fewest threads, and of those where it ran last.
  */
-static __noinline __u32 cpu_of_server(struct task_struct *p, __u32 slot)
+static __noinline __u32 select_server_cpu(struct task_struct *p, __u32 slot)
 {
 	__u32 home = scx_bpf_task_cpu(p), best = NO_CPU, least = NO_CPU;
 	int i;
@@ -39,7 +39,7 @@ static __noinline __u32 cpu_of_server(struct task_struct *p, __u32 slot)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (!serving_on(cpu)->servers || !may_run_on(p, cpu))
+		if (!serving_on(cpu)->servers || !is_cpu_allowed(p, cpu))
 			continue;
 		__u32 at = server_of(cpu, slot);
 
@@ -57,11 +57,11 @@ static __noinline __u32 cpu_of_server(struct task_struct *p, __u32 slot)
 }
 
 /* The server's threads wait without a budget, in this period: the loader hears of it once. */
-static __always_inline void tell_exhausted(struct server *s)
+static __always_inline void report_exhausted(struct server *s)
 {
-	if (s->told_until == s->next_period)
+	if (s->reported_until == s->next_period)
 		return;
-	s->told_until = s->next_period;
+	s->reported_until = s->next_period;
 	__sync_fetch_and_add(&s->exhausted, 1);
 	wake_loader();
 }
@@ -70,13 +70,13 @@ static __always_inline void tell_exhausted(struct server *s)
  * Have others their turn here? Once it is over, the CPU does not always choose anew: a thread in the CPU's own queue comes
  * next, and must not have a turn that nothing ends.
  */
-static __always_inline bool others_have_turn(const struct serving *v, __u64 now)
+static __always_inline bool is_others_turn(const struct serving *v, __u64 now)
 {
 	return v->turn_until > now;
 }
 
 /* Does a server above the one that has the CPU have threads that wait, and budget? */
-APART bool waits_for_cpu(__u32 cpu, __u64 now)
+APART bool server_has_waiters(__u32 cpu, __u64 now)
 {
 	__u32 served, least = 0;
 	int i;
@@ -111,7 +111,7 @@ static __always_inline void begin_turn(struct thread *t, __u32 slot, __u64 now)
  * The thread wants a CPU. Is there a server for it? Where that may have the CPU at once, the thread runs next; else it waits
  * in the server's queue. The kernel's lock of the CPU is held.
  */
-static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, __u32 cpu, bool is_bound, __u64 enq_flags)
+static __noinline bool enqueue_on_server(struct task_struct *p, struct thread *t, __u32 cpu, bool migration_disabled, __u64 enq_flags)
 {
 	if (!t || cpu >= MAX_CPUS)
 		return false;
@@ -122,8 +122,8 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 		return false;
 	__u32 at = server_of(cpu, slot);
 
-	if (at >= SERVERS && !is_bound) {
-		home = cpu_of_server(p, slot);
+	if (at >= SERVERS && !migration_disabled) {
+		home = select_server_cpu(p, slot);
 		at = server_of(home, slot);
 	}
 	if (at >= SERVERS || home >= MAX_CPUS || (p->flags & PF_EXITING)) {
@@ -138,16 +138,16 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 	add_load(p, t, slot, now);
 	/* A CPU may have taken it from its workload's queue, and lost it before it ran. */
 	end_wait(p, t);
-	t->goes_on = 0;
-	if (cpu_at(&shared, cpu)->stays == (__u32)p->pid)
-		cpu_at(&shared, cpu)->stays = 0;
+	t->was_runnable = 0;
+	if (cpu_at(&shared, cpu)->kept == (__u32)p->pid)
+		cpu_at(&shared, cpu)->kept = 0;
 	if ((enq_flags & SCX_ENQ_WAKEUP) || !t->turn || t->slice_left < SHORTEST_NS)
 		begin_turn(t, slot, now);
 	t->served = server_number(home, at) + 1;
 	bool is_free = !v->served || s->priority > server_at(home, v->served - 1)->priority;
 
 	/* Not who lost the CPU: threads that take turns in the CPU's own queue keep it from choosing, and higher servers from it. */
-	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !others_have_turn(v, now) && !cpu_at(&shared, cpu)->away &&
+	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !is_others_turn(v, now) && !cpu_at(&shared, cpu)->away &&
 	    !scx_bpf_dsq_nr_queued(queue_of_server(home, at))) {
 		v->served = at + 1;
 		v->comes = 1;
@@ -156,19 +156,19 @@ static __noinline bool enqueue_served(struct task_struct *p, struct thread *t, _
 	}
 	scx_bpf_dsq_insert_vtime(p, queue_of_server(home, at), t->slice_left, t->turn, enq_flags);
 	if (home == cpu && !has_budget) {
-		tell_exhausted(s);
+		report_exhausted(s);
 		if (s->next_period < v->waits_until)
 			v->waits_until = s->next_period;
 		if (!v->timer_at || s->next_period < v->timer_at)
-			ring_at(cpu, s->next_period);
-	} else if (home != cpu || (is_free && !others_have_turn(v, now))) {
+			arm_bell(cpu, s->next_period);
+	} else if (home != cpu || (is_free && !is_others_turn(v, now))) {
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 	}
 	return true;
 }
 
 /* Does the thread that ran here want to run on? */
-static __always_inline bool wants_on(struct task_struct *prev)
+static __always_inline bool is_still_runnable(struct task_struct *prev)
 {
 	return prev && (prev->scx.flags & SCX_TASK_QUEUED);
 }
@@ -177,7 +177,7 @@ static __always_inline bool wants_on(struct task_struct *prev)
  * The highest server of this CPU that has work and budget. `prev` is the one whose thread ran here and wants to run on, plus
  * one; 0: none.
  */
-APART __u32 server_to_run(__u32 cpu, __u32 prev, __u64 now)
+APART __u32 pick_server(__u32 cpu, __u32 prev, __u64 now)
 {
 	__u32 best = NO_SERVER, highest = 0;
 	__u64 waits_until = NEVER;
@@ -193,7 +193,7 @@ APART __u32 server_to_run(__u32 cpu, __u32 prev, __u64 now)
 		if (!s->on || (prev != at + 1 && !scx_bpf_dsq_nr_queued(queue_of_server(cpu, at))))
 			continue;
 		if (!rule_server_left(s, now)) {
-			tell_exhausted(s);
+			report_exhausted(s);
 			if (s->next_period < waits_until)
 				waits_until = s->next_period;
 		} else if (best == NO_SERVER || s->priority > highest) {
@@ -206,22 +206,22 @@ APART __u32 server_to_run(__u32 cpu, __u32 prev, __u64 now)
 }
 
 /* The server's thread runs from now on: so long at most. */
-static __always_inline void ring_for(__u32 cpu, __u32 at, __u64 now)
+static __always_inline void arm_bell_for(__u32 cpu, __u32 at, __u64 now)
 {
 	__u64 ends = rule_server_ends(server_at(cpu, at), now), waits_until = serving_on(cpu)->waits_until;
 
 	/* One that is over was seen to when this thread began to run. */
-	ring_at(cpu, ends < waits_until || waits_until <= now ? ends : waits_until);
+	arm_bell(cpu, ends < waits_until || waits_until <= now ? ends : waits_until);
 }
 
 /* The server has the CPU: the thread that ran here goes on, or the first of the server's queue comes. */
-static __always_inline bool serve(__u32 cpu, __u32 at, struct task_struct *prev, __u64 now)
+static __always_inline bool dispatch_from_server(__u32 cpu, __u32 at, struct task_struct *prev, __u64 now)
 {
 	struct serving *v = serving_on(cpu);
 	__u64 queue = queue_of_server(cpu, at);
 	bool others_wait = scx_bpf_dsq_nr_queued(queue) > 0;
 
-	if (wants_on(prev)) {
+	if (is_still_runnable(prev)) {
 		struct thread *t = thread_of(prev);
 
 		if (t && t->served == server_number(cpu, at) + 1 && (t->slice_left >= SHORTEST_NS || !others_wait)) {
@@ -229,7 +229,7 @@ static __always_inline bool serve(__u32 cpu, __u32 at, struct task_struct *prev,
 				begin_turn(t, t->slot, now);
 			prev->scx.slice = t->slice_left;
 			v->served = at + 1;
-			ring_for(cpu, at, now);
+			arm_bell_for(cpu, at, now);
 			return true;
 		}
 	}
@@ -266,10 +266,10 @@ static __always_inline void start_beside_servers(struct thread *t, __u32 cpu, __
 
 		v->served = at + 1;
 		rule_server_left(server_at(cpu, at), now);
-		ring_for(cpu, at, now);
+		arm_bell_for(cpu, at, now);
 	}
 	/* It came while the CPU was choosing. */
-	if (!others_have_turn(v, now) && waits_for_cpu(cpu, now))
+	if (!is_others_turn(v, now) && server_has_waiters(cpu, now))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 

@@ -53,7 +53,7 @@ APART __u32 server_of(__u32 cpu, __u32 slot)
 }
 
 /* The thread ran for its server since it was accounted for last. */
-static __always_inline void charge(struct thread *t, __u64 now)
+static __always_inline void charge_server(struct thread *t, __u64 now)
 {
 	__u32 number = t->served - 1;
 	struct server *s = server_at(number / SERVERS, number % SERVERS);
@@ -88,13 +88,13 @@ static int ring(void *map, __u32 *key, struct bell *bell)
 	__u64 at = *(volatile __u64 *)&serving_on(cpu)->timer_at;
 
 	/* It may have been set anew meanwhile, and rings again. */
-	if (at && lasts(at, bpf_ktime_get_ns(), 0) && __sync_val_compare_and_swap(&serving_on(cpu)->timer_at, at, 0) == at)
+	if (at && has_elapsed(at, bpf_ktime_get_ns(), 0) && __sync_val_compare_and_swap(&serving_on(cpu)->timer_at, at, 0) == at)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return 0;
 }
 
 /* The CPU looks again at this time: there, by a timer of its own. The kernel's lock of the CPU is held. */
-APART int ring_at(__u32 cpu, __u64 at)
+APART int arm_bell(__u32 cpu, __u64 at)
 {
 	if (cpu >= MAX_CPUS || at == serving_on(cpu)->timer_at)
 		return 0;
@@ -108,7 +108,7 @@ APART int ring_at(__u32 cpu, __u64 at)
 }
 
 /* Of a CPU that has one already the kernel leaves it as it is. */
-static __always_inline void prepare_bell(__u32 cpu)
+static __always_inline void init_bell(__u32 cpu)
 {
 	struct bell *bell = bpf_map_lookup_elem(&bells, &cpu);
 

@@ -17,7 +17,7 @@
 
 __u32 core_scheduled; /* does any thread have a cookie? */
 
-static __always_inline void look_for_cookies(void)
+static __always_inline void check_core_scheduling(void)
 {
 	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, 0);
 	bool was = core_scheduled;

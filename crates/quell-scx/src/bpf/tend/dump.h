@@ -7,7 +7,7 @@
  * Rule: a line for all, for each workload that holds a CPU or has waiting threads, for each CPU, and for each thread that
  * can run; the kernel puts the last two below its own lines about the same CPU or thread.
  *
- * Limits: the kernel cuts the text at DUMP_BYTES. NOBODY is -1 and PARKED is -2; times are in ms, up to now.
+ * Limits: the kernel cuts the text at DUMP_BYTES. NO_SLOT is -1 and PARKED is -2; times are in ms, up to now.
  */
 #ifndef QUELL_DUMP_H
 #define QUELL_DUMP_H
@@ -25,7 +25,7 @@ APART int dump_slot(__u32 slot)
 {
 	struct workload *w = workload_of(slot);
 
-	if (w->held || is_waiting(w))
+	if (w->held || has_waiters(w))
 		scx_bpf_dump("slot %lld: lc=%llu leads=%llu held=%llu guaranteed=%llu burst=%llu limit=%lld waiting=%llu", slot,
 			     w->lc, w->leads, w->held, w->guaranteed, w->burst, (__s32)w->limit, w->queued - w->taken);
 	return 0;
@@ -49,7 +49,7 @@ void OP(grant_dump_cpu, struct scx_dump_ctx *context, __s32 cpu, bool idle)
 	struct cpu *c = cpu_at(&shared, cpu);
 
 	scx_bpf_dump("quell: holder=%lld runs=%lld away=%llu hog=%llu stays=%llu starving=%llu online=%llu",
-		     (__s32)c->holder, (__s32)c->runs, c->away, c->hog, c->stays, c->starving, c->online);
+		     (__s32)c->holder, (__s32)c->runs, c->away, c->hog, c->kept, c->starving, c->online);
 	const __u64 *n = AT(counts, (__u32)cpu, MAX_CPUS)->of;
 
 	scx_bpf_dump("quell: preempted=%llu stayed=%llu made_way=%llu in_vain=%llu starving=%llu throttled=%llu refused=%llu "
@@ -66,7 +66,7 @@ void OP(grant_dump_task, struct scx_dump_ctx *context, struct task_struct *p)
 	if (t)
 		scx_bpf_dump("quell: slot=%llu waits_in=%lld for=%llums wants_for=%llums overdue=%llu group=%llu served=%lld",
 			     t->slot, (__s32)t->waits_in - 1, t->waits_in ? ms_before(now, t->waits_since) : 0,
-			     ms_before(now, t->wants_since), t->overdue, t->group, (__s32)t->served - 1);
+			     ms_before(now, t->runnable_since), t->overdue, t->group, (__s32)t->served - 1);
 }
 
 #endif

@@ -15,7 +15,7 @@
 #include "groups/quota.h"
 
 /* Threads of this queue whose CPU goes offline go to it: the kernel sends them elsewhere, and waits until it could. */
-APART int bring_home(__u64 queue, __u32 cpu)
+APART int move_home(__u64 queue, __u32 cpu)
 {
 	struct task_struct *p;
 
@@ -31,7 +31,7 @@ APART int bring_home(__u64 queue, __u32 cpu)
 	return 0;
 }
 
-APART int bring_parts_home(__u32 slot, __u32 cpu)
+APART int move_parts_home(__u32 slot, __u32 cpu)
 {
 	int i;
 
@@ -40,9 +40,9 @@ APART int bring_parts_home(__u32 slot, __u32 cpu)
 	FOR(i, first_part(slot), last_part()) {
 		__u32 number = number_of_part(slot, i);
 
-		bring_home(queue_in(number, false), cpu);
-		if (is_of_cache(number))
-			bring_home(queue_in(number, true), cpu);
+		move_home(queue_in(number, false), cpu);
+		if (is_cache_queue(number))
+			move_home(queue_in(number, true), cpu);
 	}
 	return 0;
 }
@@ -51,7 +51,7 @@ APART int bring_parts_home(__u32 slot, __u32 cpu)
  * A CPU that goes offline asks for no thread any more. Other CPUs take those of its that may run there; one that is bound to it
  * would keep the kernel waiting, which ends a scheduler under which a thread waits.
  */
-APART int empty(__u32 cpu)
+APART int drain_offline_cpu(__u32 cpu)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	bool has_gone = !bpf_cpumask_test_cpu(cpu, online);
@@ -63,16 +63,16 @@ APART int empty(__u32 cpu)
 	FOR(i, 0, shared.nr_slots + 1) {
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
-		bring_home(queue_in(at, false), cpu);
-		bring_home(queue_in(at, true), cpu);
-		bring_parts_home(at, cpu);
+		move_home(queue_in(at, false), cpu);
+		move_home(queue_in(at, true), cpu);
+		move_parts_home(at, cpu);
 	}
-	bring_home(queue_in(BOUND + cpu, false), cpu);
+	move_home(queue_in(BOUND + cpu, false), cpu);
 	FOR(i, 0, nr_groups) {
 		if (i >= MAX_GROUPS)
 			break;
 		if (group_at(i)->throttled)
-			bring_home(PARKING + i, cpu);
+			move_home(THROTTLED_DSQ + i, cpu);
 	}
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return 0;

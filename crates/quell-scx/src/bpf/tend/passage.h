@@ -5,13 +5,13 @@
  * Problem: a best-effort thread that used up its quota, or lost its CPU, inside the kernel may have a lock there. A
  * latency-critical thread that waits for that lock waits for the quota's next period, or for all who come before.
  *
- * Rule: a latency-critical thread in uninterruptible sleep that is not I/O is hindered. Once that has lasted for HINDERED_NS,
- * threads that stopped inside the kernel run at once on their CPU, for PASSAGE_NS, within its budget for upkeep; and so
+ * Rule: a latency-critical thread in uninterruptible sleep that is not I/O is hindered. Once that has lasted for BLOCKED_NS,
+ * threads that stopped inside the kernel run at once on their CPU, for BOOST_NS, within its budget for upkeep; and so
  * again, after a quarter of the time for which the longest has lasted, until none is hindered. What they run is charged to their
  * quota as ever.
  *
  * Limits: nothing says who has which lock, or if it is a lock (a parent's vfork looks alike): all who stopped inside the kernel
- * may go on, PASSAGES at a look, and the longer it is in vain the rarer. Inside the kernel
+ * may go on, MAX_BOOSTS at a look, and the longer it is in vain the rarer. Inside the kernel
  * is who has more than FROM_USER_BYTES on the kernel's stack, on x86; elsewhere none is. A CPU remembers the last thread only
  * that began such a sleep there.
  */
@@ -21,18 +21,18 @@
 #include "hold/holders.h"
 #include "groups/quota.h"
 
-#define HINDERED_NS 2000000ULL
-#define PASSAGE_NS 1000000ULL
-#define PASSAGES 8
+#define BLOCKED_NS 2000000ULL
+#define BOOST_NS 1000000ULL
+#define MAX_BOOSTS 8
 /* The registers of user space, and what the kernel calls on its way back there until another thread runs. */
 #define FROM_USER_BYTES 640
 
 /* The thread that began to sleep like that on a CPU last: its number; 0: none. */
-__u32 hindered[MAX_CPUS];
-__u64 looked_for_passages;
-__u32 passages; /* since that */
+__u32 blocked_lc[MAX_CPUS];
+__u64 boosts_checked_at;
+__u32 boosts; /* since that */
 
-static __always_inline bool is_in_uninterruptible_sleep(struct task_struct *p)
+static __always_inline bool is_blocked(struct task_struct *p)
 {
 	return (p->__state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) == TASK_UNINTERRUPTIBLE && !is_in_io(p);
 }
@@ -42,20 +42,20 @@ static __always_inline void note_uninterruptible_sleep(struct task_struct *p, st
 {
 	__u32 slot = t->slot, cpu = scx_bpf_task_cpu(p);
 
-	if (!(deq_flags & SCX_DEQ_SLEEP) || slot >= SYSTEM || !workload_of(slot)->lc || !is_in_uninterruptible_sleep(p))
+	if (!(deq_flags & SCX_DEQ_SLEEP) || slot >= SYSTEM || !workload_of(slot)->lc || !is_blocked(p))
 		return;
 	__u64 now = bpf_ktime_get_ns();
 
-	t->hindered_since = now;
+	t->blocked_since = now;
 	if (cpu < MAX_CPUS)
-		hindered[cpu] = p->pid;
-	schedule_patrol(now + HINDERED_NS, now);
+		blocked_lc[cpu] = p->pid;
+	schedule_patrol(now + BLOCKED_NS, now);
 }
 
 /* Is a thread hindered that began to sleep on this CPU? Since when; 0: none is. */
-APART __u64 hindered_on(__u32 cpu)
+APART __u64 blocked_lc_since(__u32 cpu)
 {
-	__u32 *number = AT(hindered, cpu, MAX_CPUS);
+	__u32 *number = AT(blocked_lc, cpu, MAX_CPUS);
 	__u64 since = 0;
 
 	if (!*number)
@@ -65,8 +65,8 @@ APART __u64 hindered_on(__u32 cpu)
 	if (p) {
 		struct thread *t = thread_of(p);
 
-		if (t && is_in_uninterruptible_sleep(p))
-			since = t->hindered_since;
+		if (t && is_blocked(p))
+			since = t->blocked_since;
 		bpf_task_release(p);
 	}
 	if (!since)
@@ -75,88 +75,88 @@ APART __u64 hindered_on(__u32 cpu)
 }
 
 /* Those of this queue that stopped inside the kernel run at once. */
-APART int let_pass(__u64 queue, __u64 now)
+APART int boost_queue(__u64 queue, __u64 now)
 {
 	struct task_struct *p;
 
-	if (passages >= PASSAGES || !scx_bpf_dsq_nr_queued(queue))
+	if (boosts >= MAX_BOOSTS || !scx_bpf_dsq_nr_queued(queue))
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue, 0) {
 		struct thread *t = thread_of(p);
 		__u32 cpu = scx_bpf_task_cpu(p);
 
-		if (passages >= PASSAGES)
+		if (boosts >= MAX_BOOSTS)
 			break;
-		if (!t || cpu >= MAX_CPUS || bytes_on_stack(p) <= FROM_USER_BYTES || !may_run_on(p, cpu))
+		if (!t || cpu >= MAX_CPUS || bytes_on_stack(p) <= FROM_USER_BYTES || !is_cpu_allowed(p, cpu))
 			continue;
 		struct cpu *c = cpu_at(&shared, cpu);
 
-		if (!c->online || c->away || SERVED(&shared, cpu) || !upkeep_left(cpu, now))
+		if (!c->online || c->away || SERVED(&shared, cpu) || !refill_upkeep(cpu, now))
 			continue;
-		t->passes = 1;
+		t->boosted = 1;
 		/* If the CPU idles no other thread is to be sent there. */
 		bool idles = scx_bpf_test_and_clear_cpu_idle(cpu);
 
 		/* `___it` is the iterator that the macro declares. */
-		scx_bpf_dsq_move_set_slice(&___it, PASSAGE_NS);
+		scx_bpf_dsq_move_set_slice(&___it, BOOST_NS);
 		if (!scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, SCX_ENQ_PREEMPT)) {
 			if (idles)
 				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 			continue;
 		}
-		passages++;
+		boosts++;
 		count(PASSED);
 	}
 	bpf_rcu_read_unlock();
 	return 0;
 }
 
-APART int let_pass_in(__u32 slot, __u64 now)
+APART int boost_slot(__u32 slot, __u64 now)
 {
 	int i;
 
-	if (slot > SYSTEM || (slot < SYSTEM && is_first_come_first_served(slot)))
+	if (slot > SYSTEM || (slot < SYSTEM && is_fifo(slot)))
 		return 0;
-	let_pass(queue_in(slot, false), now);
-	if (!is_divided(slot))
+	boost_queue(queue_in(slot, false), now);
+	if (!has_parts(slot))
 		return 0;
 	FOR(i, first_part(slot), last_part()) {
-		let_pass(queue_of(number_of_part(slot, i)), now);
+		boost_queue(queue_of(number_of_part(slot, i)), now);
 	}
 	return 0;
 }
 
 /* The same of all queues, if latency-critical work has been hindered for long. Returns when to look again, or ~0. */
-APART __u64 let_all_pass(__u64 now)
+APART __u64 boost_all(__u64 now)
 {
 	__u64 since = 0;
 	int i;
 
 	FOR(i, 0, shared.nr_cpus) {
-		__u64 its = hindered_on(i);
+		__u64 its = blocked_lc_since(i);
 
 		if (its && (!since || its < since))
 			since = its;
 	}
 	if (!since)
 		return ~0ULL;
-	__u64 pause = lasts(since, now, 4 * HINDERED_NS) ? (now - since) / 4 : HINDERED_NS;
+	__u64 pause = has_elapsed(since, now, 4 * BLOCKED_NS) ? (now - since) / 4 : BLOCKED_NS;
 
-	if (!lasts(since, now, HINDERED_NS))
-		return since + HINDERED_NS;
-	if (!lasts(looked_for_passages, now, pause))
-		return looked_for_passages + pause;
-	looked_for_passages = now;
-	passages = 0;
+	if (!has_elapsed(since, now, BLOCKED_NS))
+		return since + BLOCKED_NS;
+	if (!has_elapsed(boosts_checked_at, now, pause))
+		return boosts_checked_at + pause;
+	boosts_checked_at = now;
+	boosts = 0;
 	FOR(i, 0, nr_groups) {
 		if (i >= MAX_GROUPS)
 			break;
 		if (group_at(i)->throttled)
-			let_pass(PARKING + i, now);
+			boost_queue(THROTTLED_DSQ + i, now);
 	}
 	FOR(i, 0, shared.nr_slots + 1) {
-		let_pass_in((__u32)i < shared.nr_slots ? i : SYSTEM, now);
+		boost_slot((__u32)i < shared.nr_slots ? i : SYSTEM, now);
 	}
 	return now + pause;
 }

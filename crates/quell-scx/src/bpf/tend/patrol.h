@@ -28,9 +28,9 @@
 #endif
 
 __u64 visited;            /* a part of them, last */
-__u64 looked_for_overdue;
+__u64 overdue_checked_at;
 __u32 part_to_visit;
-bool looks_for_overdue;   /* does it on this round? */
+bool checks_overdue;   /* does it on this round? */
 
 /* Where the part ends that begins there, of so many. */
 static __always_inline __u32 end_of_part(__u32 from, __u32 of)
@@ -39,27 +39,27 @@ static __always_inline __u32 end_of_part(__u32 from, __u32 of)
 }
 
 /* The group's settings are read again; a cgroup that went leaves its place. */
-APART int visit(__u32 at, bool look_for_overdue, __u64 now)
+APART int visit(__u32 at, bool check_overdue, __u64 now)
 {
 	struct group *g = group_at(at);
 
 	if (!g->id)
 		return 0;
 	if (g->gone) {
-		release(at, now);
+		unthrottle(at, now);
 		g->load = 0;
-		settle(at);
+		propagate_load(at);
 		if (g->delegated)
 			__sync_fetch_and_sub(&delegated_groups, 1);
 		g->id = 0;
 		return 0;
 	}
-	refresh(at, now);
+	update_group(at, now);
 	if (g->throttled && !g->quota)
-		release(at, now);
-	else if (g->limited && (!g->throttled || look_for_overdue))
+		unthrottle(at, now);
+	else if (g->limited && (!g->throttled || check_overdue))
 		/* Also who was on its way into the group's queue when that was emptied. */
-		unpark(at, g->throttled, now);
+		requeue_throttled(at, g->throttled, now);
 	return 0;
 }
 
@@ -79,21 +79,21 @@ APART __u64 end_periods(__u64 now)
 			break;
 		if (!g->throttled)
 			continue;
-		refill(g, now);
+		refill_quota(g, now);
 		if (g->budget > 0)
-			release(at, now);
+			unthrottle(at, now);
 		else if (g->began + g->period < next)
 			next = g->began + g->period;
 	}
 	return next;
 }
 
-APART int visit_groups(__u32 from, bool look_for_overdue, __u64 now)
+APART int visit_groups(__u32 from, bool check_overdue, __u64 now)
 {
 	int i;
 
 	FOR(i, from, end_of_part(from, nr_groups)) {
-		visit(i, look_for_overdue, now);
+		visit(i, check_overdue, now);
 	}
 	return 0;
 }
@@ -110,7 +110,7 @@ APART int visit_offline(__u32 from)
 		if (i >= MAX_CPUS)
 			break;
 		if (!cpu_at(&shared, i)->online)
-			empty(i);
+			drain_offline_cpu(i);
 	}
 	return 0;
 }
@@ -127,8 +127,8 @@ APART int visit_cpus(__u32 from, __u64 now)
 		if (cpu >= MAX_CPUS)
 			break;
 		fetch_kept(cpu, now);
-		fetch_sent(cpu, now);
-		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == TOOK)
+		fetch_sent_thread(cpu, now);
+		if (!cpu_at(&shared, cpu)->online || cpu_at(&shared, cpu)->away == AWAY_REPORTED)
 			continue;
 		if (!yield_if_rt(cpu))
 			clear_rt_found(cpu_at(&shared, cpu));
@@ -141,7 +141,7 @@ APART int visit_cpus(__u32 from, __u64 now)
  * Wakes the CPUs on which nothing ends, if somebody starves. Who came into a slot's queue after its workload had changed is
  * brought to where it is looked for.
  */
-APART int visit_queues(__u32 from, bool look_for_overdue, __u64 now)
+APART int visit_queues(__u32 from, bool check_overdue, __u64 now)
 {
 	bool starving = false;
 	int i;
@@ -150,27 +150,27 @@ APART int visit_queues(__u32 from, bool look_for_overdue, __u64 now)
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
 		/* Those who are in a queue are counted before. */
-		if (!is_waiting(workload_of(at)))
+		if (!has_waiters(workload_of(at)))
 			continue;
-		move_all(queue_in(at, !is_first_come_first_served(at)), now);
+		move_all(queue_in(at, !is_fifo(at)), now);
 		move_parts(at, false, now);
 		if (now - slot_waits_since(at, NO_CPU, now) > shared.starving_ns)
 			starving = true;
-		if (look_for_overdue) {
-			hurry_overdue(at, now);
-			hurry_parts(at, now);
+		if (check_overdue) {
+			expedite_overdue(at, now);
+			expedite_parts(at, now);
 		}
 	}
 	FOR(i, from, end_of_part(from, shared.nr_cpus)) {
 		__u32 number = BOUND + i;
 
-		if (now - first_waits_since(number, NO_CPU, now) > shared.starving_ns)
+		if (now - queue_waits_since(number, NO_CPU, now) > shared.starving_ns)
 			starving = true;
-		if (look_for_overdue)
-			hurry_overdue(number, now);
+		if (check_overdue)
+			expedite_overdue(number, now);
 	}
 	if (starving)
-		wake_idle_cpus();
+		kick_idle_cpus();
 	return 0;
 }
 
@@ -188,7 +188,7 @@ APART int visit_servers(__u32 from, __u64 now)
 			continue;
 		if (!server_at(cpu, at)->on || !cpu_at(&shared, cpu)->online)
 			move_all(queue_of_server(cpu, at), now);
-		else if (!serving_on(cpu)->served && waits_for_cpu(cpu, now))
+		else if (!serving_on(cpu)->served && server_has_waiters(cpu, now))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;
@@ -206,14 +206,14 @@ static __always_inline __u32 patrol_parts(void)
 	return (most + PATROL_PART - 1) / PATROL_PART;
 }
 
-APART int visit_part(__u32 part, bool look_for_overdue, __u64 now)
+APART int visit_part(__u32 part, bool check_overdue, __u64 now)
 {
 	__u32 from = part * PATROL_PART;
 
 	visit_offline(from);
 	visit_cpus(from, now);
-	visit_groups(from, look_for_overdue, now);
-	visit_queues(from, look_for_overdue, now);
+	visit_groups(from, check_overdue, now);
+	visit_queues(from, check_overdue, now);
 	if (servers_on)
 		visit_servers(from, now);
 	return 0;
@@ -228,16 +228,16 @@ static int patrol(void *map, __u32 *key, struct patrol *timer)
 	__sync_lock_test_and_set(&next_patrol, now + span);
 	if (now - visited >= span) {
 		visited = now;
-		look_for_cookies();
+		check_core_scheduling();
 		if (!part)
-			looks_for_overdue = now - looked_for_overdue >= LOOK_FOR_OVERDUE_NS;
-		visit_part(part, looks_for_overdue, now);
+			checks_overdue = now - overdue_checked_at >= LOOK_FOR_OVERDUE_NS;
+		visit_part(part, checks_overdue, now);
 		part_to_visit = part + 1 < parts ? part + 1 : 0;
-		if (!part_to_visit && looks_for_overdue)
-			looked_for_overdue = now;
+		if (!part_to_visit && checks_overdue)
+			overdue_checked_at = now;
 	}
 	advance_patrol(end_periods(now));
-	advance_patrol(let_all_pass(now));
+	advance_patrol(boost_all(now));
 	arm_patrol(timer, now);
 	return 0;
 }

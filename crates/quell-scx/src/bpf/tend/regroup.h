@@ -21,7 +21,7 @@
 	({                                                                                            \
 		__u32 home_ = NO_CPU, at_ = NO_SERVER;                                                \
 		if (servers_on && workload_of(slot)->servers)                                         \
-			home_ = cpu_of_server(p, slot);                                               \
+			home_ = select_server_cpu(p, slot);                                               \
 		if (home_ < MAX_CPUS)                                                                 \
 			at_ = server_of(home_, slot);                                                 \
 		if (at_ < SERVERS) {                                                                  \
@@ -36,10 +36,10 @@
 	})
 
 /* The threads that waited in this group's own queue go on, unless another group holds them back; only those overdue, if told. */
-APART int unpark(__u32 at, bool only_overdue, __u64 now)
+APART int requeue_throttled(__u32 at, bool only_overdue, __u64 now)
 {
 	struct task_struct *p;
-	__u64 queue = PARKING + at;
+	__u64 queue = THROTTLED_DSQ + at;
 	bool moved = false;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
@@ -52,7 +52,7 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 		if (!t || t->waits_in)
 			continue;
 		if (only_overdue) {
-			if (!t->wants_since || !lasts(t->wants_since, now, overdue_ns))
+			if (!t->runnable_since || !has_elapsed(t->runnable_since, now, overdue_ns))
 				continue;
 			t->overdue = 1;
 		}
@@ -62,7 +62,7 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 		/* `___it` is the iterator that the macro declares. */
 		if (above != NO_GROUP) {
 			if (above != at)
-				scx_bpf_dsq_move(&___it, p, PARKING + above, 0);
+				scx_bpf_dsq_move(&___it, p, THROTTLED_DSQ + above, 0);
 			continue;
 		}
 		if (move_to_server(&___it, p, t, slot, now)) {
@@ -78,18 +78,18 @@ APART int unpark(__u32 at, bool only_overdue, __u64 now)
 	}
 	bpf_rcu_read_unlock();
 	if (moved) {
-		wake_idle_cpus();
+		kick_idle_cpus();
 		wake_loader();
 	}
 	return 0;
 }
 
 /* The group is throttled no more. */
-static __always_inline void release(__u32 at, __u64 now)
+static __always_inline void unthrottle(__u32 at, __u64 now)
 {
 	if (__sync_lock_test_and_set(&group_at(at)->throttled, 0))
 		__sync_fetch_and_sub(&throttled_groups, 1);
-	unpark(at, false, now);
+	requeue_throttled(at, false, now);
 }
 
 /* Whoever is in this queue goes into that of the workload that has it now. */
@@ -118,17 +118,17 @@ APART int move_all(__u64 queue, __u64 now)
 		move_into(&___it, p, t, number);
 	}
 	bpf_rcu_read_unlock();
-	wake_idle_cpus();
+	kick_idle_cpus();
 	return 0;
 }
 
 /* Is the first of this queue one of another set? It came while the queue's place was given away. */
-APART bool is_astray(__u32 number)
+APART bool is_stale_part(__u32 number)
 {
 	struct task_struct *p;
 	bool astray = false;
 
-	if (!is_waiting_in(number))
+	if (!queue_has_waiters(number))
 		return false;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
@@ -154,26 +154,26 @@ APART int move_parts(__u32 slot, bool all, __u64 now)
 	FOR(i, first_part(slot), last_part()) {
 		__u32 number = number_of_part(slot, i);
 
-		if (all || (is_of_cache(number) ? is_waiting_in(number) : is_first_come_first_served(slot) || is_astray(number)))
-			move_all(queue_in(number, is_of_cache(number) && !is_first_come_first_served(slot)), now);
-		if (all && is_of_cache(number))
+		if (all || (is_cache_queue(number) ? queue_has_waiters(number) : is_fifo(slot) || is_stale_part(number)))
+			move_all(queue_in(number, is_cache_queue(number) && !is_fifo(slot)), now);
+		if (all && is_cache_queue(number))
 			move_all(queue_of(number), now);
 	}
 	return 0;
 }
 
 /* Those in this queue that waited for too long come first. */
-APART int hurry_overdue(__u32 number, __u64 now)
+APART int expedite_overdue(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
-	if (!is_waiting_in(number) || is_by_coming(number))
+	if (!queue_has_waiters(number) || is_fifo_queue(number))
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_in(number, false), 0) {
 		struct thread *t = thread_of(p);
 
-		if (!t || t->overdue || !t->wants_since || !lasts(t->wants_since, now, overdue_ns))
+		if (!t || t->overdue || !t->runnable_since || !has_elapsed(t->runnable_since, now, overdue_ns))
 			continue;
 		t->overdue = 1;
 		move_into(&___it, p, t, number);
@@ -182,14 +182,14 @@ APART int hurry_overdue(__u32 number, __u64 now)
 	return 0;
 }
 
-APART int hurry_parts(__u32 slot, __u64 now)
+APART int expedite_parts(__u32 slot, __u64 now)
 {
 	int i;
 
-	if (!is_divided(slot))
+	if (!has_parts(slot))
 		return 0;
 	FOR(i, first_part(slot), last_part()) {
-		hurry_overdue(number_of_part(slot, i), now);
+		expedite_overdue(number_of_part(slot, i), now);
 	}
 	return 0;
 }

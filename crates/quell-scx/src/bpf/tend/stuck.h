@@ -27,7 +27,7 @@ struct stuck stuck[MAX_STUCK]; /* as of the last call */
 __u32 nr_stuck;
 
 /* One of the CPUs that the thread may use, if a higher class has all of them. */
-static __always_inline __u32 barred_cpu(struct task_struct *p)
+static __always_inline __u32 find_rt_held_cpu(struct task_struct *p)
 {
 	__u32 found = NO_CPU;
 	int i;
@@ -37,7 +37,7 @@ static __always_inline __u32 barred_cpu(struct task_struct *p)
 
 		if (cpu >= MAX_CPUS)
 			break;
-		if (!cpu_at(&shared, cpu)->online || !may_run_on(p, cpu))
+		if (!cpu_at(&shared, cpu)->online || !is_cpu_allowed(p, cpu))
 			continue;
 		if (!cpu_at(&shared, cpu)->away)
 			return NO_CPU;
@@ -57,9 +57,9 @@ int find_stuck(void *unused)
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS) {
 		struct thread *t = thread_of(p);
 
-		if (!t || !t->wants_since || t->wants_since > shared.stuck_before)
+		if (!t || !t->runnable_since || t->runnable_since > shared.stuck_before)
 			continue;
-		__u32 cpu = barred_cpu(p);
+		__u32 cpu = find_rt_held_cpu(p);
 
 		if (cpu == NO_CPU)
 			continue;
@@ -67,7 +67,7 @@ int find_stuck(void *unused)
 
 		s->pid = p->pid;
 		s->cpu = cpu;
-		s->since = t->wants_since;
+		s->since = t->runnable_since;
 		bpf_probe_read_kernel_str(s->name, sizeof(s->name), p->comm);
 		if (++found >= MAX_STUCK)
 			break;

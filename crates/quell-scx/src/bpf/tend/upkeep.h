@@ -41,17 +41,17 @@ static __always_inline struct upkeep *upkeep_on(__u32 cpu)
 }
 
 /* Is it a thread of the kernel's for one CPU? */
-static __always_inline bool is_upkeep(struct task_struct *p)
+static __always_inline bool is_percpu_kthread(struct task_struct *p)
 {
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
 /* What is left of the CPU's budget, in ns; 0: nothing. */
-static __always_inline __u64 upkeep_left(__u32 cpu, __u64 now)
+static __always_inline __u64 refill_upkeep(__u32 cpu, __u64 now)
 {
 	struct upkeep *u = upkeep_on(cpu);
 
-	if (lasts(u->began, now, UPKEEP_PERIOD_NS)) {
+	if (has_elapsed(u->began, now, UPKEEP_PERIOD_NS)) {
 		u->began = now;
 		u->used = 0;
 	}
@@ -59,18 +59,18 @@ static __always_inline __u64 upkeep_left(__u32 cpu, __u64 now)
 }
 
 /* Such a thread has run for so long. */
-static __always_inline void use_upkeep(__u32 cpu, __u64 ran, __u64 now)
+static __always_inline void charge_upkeep(__u32 cpu, __u64 ran, __u64 now)
 {
-	upkeep_left(cpu, now);
+	refill_upkeep(cpu, now);
 	upkeep_on(cpu)->used += ran;
 }
 
 /* A thread of ours begins to run: not for long, if one of the kernel's is behind it. */
-static __always_inline void hurry(struct task_struct *p, __u32 cpu, bool of_system)
+static __always_inline void limit_slice_for_upkeep(struct task_struct *p, __u32 cpu, bool of_system)
 {
 	struct upkeep *u = upkeep_on(cpu);
 
-	u->runs = of_system && is_upkeep(p);
+	u->runs = of_system && is_percpu_kthread(p);
 	if (of_system)
 		u->behind = 0;
 	else if (u->behind && p->scx.slice > BEHIND_NS)
