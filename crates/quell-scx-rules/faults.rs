@@ -36,7 +36,7 @@ pub(crate) const FAULTS: [Fault; 10] = [
     },
     Fault {
         name: "two threads make way for each other while the holder sleeps",
-        file: "hold/stay.h",
+        file: "hold/keep.h",
         now: "cpu_at(&shared, cpu)->kept || holder >= SYSTEM",
         then: "holder >= SYSTEM",
         from: 1,

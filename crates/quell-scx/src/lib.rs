@@ -9,8 +9,8 @@
 //!   threads (`state.h`, `task.h`), sets (`sets.h`), counters of decisions (`counts.h`)
 //! - `bpf/hold`: which workload holds a CPU, and what runs there: the rules (`rules.h`; tested against their reference functions
 //!   in `quell-scx-rules`), changes of holders (`holders.h`, `waiting.h`), the next thread (`dispatch.h`), short preemptions
-//!   (`stay.h`, `grace.h`)
-//! - `bpf/place`: a CPU for a thread that wakes up: how one is found (`look.h`, `kinds.h`), taken (`seek.h`, `send.h`), or taken from
+//!   (`keep.h`, `grace.h`)
+//! - `bpf/place`: a CPU for a thread that wakes up: how one is found (`look.h`, `kinds.h`), taken (`seek.h`, `direct.h`), or taken from
 //!   a thread of the same queue (`overtake.h`)
 //! - `bpf/queue`: the queues of waiting threads (`queues.h`, `numbers.h`), those of a slot by CPU (`bound.h`), by set of CPUs
 //!   (`masked.h`) and by cache (`cached.h`), and the choice between them (`divided.h`, `starving.h`); workloads that hold CPUs as
@@ -18,7 +18,7 @@
 //! - `bpf/groups`: the tree of cgroups (`groups.h`, `cgroups.h`), `cpu.max` (`quota.h`), a thread's workload (`slots.h`)
 //! - `bpf/serve`: deferrable servers: the budget (`budget.h`), the timer (`servers.h`), their threads (`serve.h`)
 //! - `bpf/tend`: the patrol's periodic work (`patrol.h`, `regroup.h`, `offline.h`, `cookies.h`), threads of the kernel (`upkeep.h`) and
-//!   those preempted in it (`passage.h`), and what is reported (`requests.h`, `unread.h`, `stuck.h`, `dump.h`)
+//!   those preempted in it (`boost.h`), and what is reported (`requests.h`, `unread.h`, `stuck.h`, `dump.h`)
 //! - `bpf/grant.bpf.c`: the scheduler's operations
 //! - `kernel`, `forms`: can it run here; `layout` and `beside`: the shared memory; `program`: loading (`verified`), what the kernel holds then (`descriptors`), and commanding; `slots`: workloads come and go; `sets`:
 //!   sets of them; `news`: who waits, and the loader is woken;

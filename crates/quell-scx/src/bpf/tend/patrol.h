@@ -15,9 +15,9 @@
 
 #include "tend/cookies.h"
 #include "tend/offline.h"
-#include "tend/passage.h"
+#include "tend/boost.h"
 #include "tend/regroup.h"
-#include "place/send.h"
+#include "place/direct.h"
 
 /* Starving threads on CPUs where nothing ends are found within this time, and changes of a cgroup's settings. */
 #define PATROL_NS 50000000ULL

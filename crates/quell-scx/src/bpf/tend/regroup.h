@@ -14,7 +14,7 @@
 
 #include "groups/quota.h"
 #include "serve/serve.h"
-#include "hold/stay.h"
+#include "hold/keep.h"
 
 /* To the queue of its server, from the queue that is iterated over, if there is a server for the thread. */
 #define move_to_server(it, p, t, slot, now)                                                           \

@@ -15,8 +15,8 @@
  * is who has more than FROM_USER_BYTES on the kernel's stack, on x86; elsewhere none is. A CPU remembers the last thread only
  * that began such a sleep there.
  */
-#ifndef QUELL_PASSAGE_H
-#define QUELL_PASSAGE_H
+#ifndef QUELL_BOOST_H
+#define QUELL_BOOST_H
 
 #include "hold/holders.h"
 #include "groups/quota.h"

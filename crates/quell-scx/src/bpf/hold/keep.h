@@ -11,8 +11,8 @@
  *
  * Limits: normal threads only, without a quota, one a CPU. One that stayed in vain has lost up to a slice.
  */
-#ifndef QUELL_STAY_H
-#define QUELL_STAY_H
+#ifndef QUELL_KEEP_H
+#define QUELL_KEEP_H
 
 #include "hold/holders.h"
 

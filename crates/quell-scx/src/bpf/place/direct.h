@@ -14,10 +14,10 @@
  * takes the CPU in between is not seen, and the kernel does not give the thread back from behind it: the patrol has the loader
  * fetch it, after 50 to 100 ms, and the loader can fetch normal threads only.
  */
-#ifndef QUELL_SEND_H
-#define QUELL_SEND_H
+#ifndef QUELL_DIRECT_H
+#define QUELL_DIRECT_H
 
-#include "hold/stay.h"
+#include "hold/keep.h"
 
 struct sent {
 	__u32 pid; /* the thread that was sent to this CPU last and has not run there yet; 0: none */
