@@ -112,65 +112,123 @@ static __always_inline bool try_insert_local(struct task_struct *p, struct threa
 	return true;
 }
 
+/* `select_cpu` chose a CPU for the thread: takes it, if that is where the thread comes. What else it might be was looked at then. */
+static __always_inline bool try_enqueue_chosen(struct task_struct *p, struct thread *t, __u32 cpu, __u64 enq_flags)
+{
+	bool is_here = t->chosen == cpu + 1;
+
+	t->chosen = 0;
+	return is_here && try_insert_local(p, t, t->slot, cpu, enq_flags);
+}
+
+/* A thread that cannot leave its CPU runs there in the order of its coming. */
+static __always_inline void enqueue_pinned(struct task_struct *p, __u32 cpu, __u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
+	/* The CPU has decided to be idle, and would not look again. */
+	if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
+/*
+ * Does the thread want a CPU anew? It woke up, was forked or migrated, a higher class took its CPU, or the CPU rather idles than
+ * to run it on. Else its slice ended while it was runnable.
+ */
+static __always_inline bool is_new_wait(const struct thread *t, __u32 cpu, __u64 enq_flags)
+{
+	return !t->was_runnable || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
+}
+
+/* Into the queue of the throttled group that holds the thread back. */
+static __always_inline void enqueue_throttled(struct task_struct *p, struct thread *t, __u32 group, __u64 enq_flags)
+{
+	/* A CPU had taken it from its queue, and lost it before the thread ran: that wait has not ended yet. */
+	end_wait(p, t);
+	scx_bpf_dsq_insert(p, THROTTLED_DSQ + group, shared.be_slice_ns, enq_flags);
+}
+
+static __always_inline bool is_wakeup_of_system(__u32 slot, __u64 enq_flags)
+{
+	return slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP);
+}
+
+/* Is a latency-critical thread, dispatched to the CPU but not begun, to run before this kernel thread? */
+static __always_inline bool is_behind_lc(struct task_struct *p, __u32 cpu)
+{
+	return is_percpu_kthread(p) && is_lc_pending(cpu);
+}
+
+/* Into the slot's queue. A thread that came looks for a CPU; one whose slice ended only for one without a holder. */
+static __always_inline void enqueue_and_seek(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, bool came,
+					     bool at_head, __u64 now, __u64 enq_flags)
+{
+	__u32 number = number_for(p, t, slot, now);
+	bool formed = begin_wait(t, number, now, came);
+
+	/* Not a loop bound to some CPUs: best-effort work would be preempted again and again on CPUs where it may not run. */
+	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
+		t->overdue = loop_waits = true;
+	__u32 taken = came && t->woke && is_leader(slot) ? find_cpu_to_overtake(p, t, slot, number, now) : NO_CPU;
+
+	t->first = taken < MAX_CPUS;
+	enqueue_thread(p, t, slot, number, enq_flags | (at_head ? SCX_ENQ_HEAD : 0));
+	if (came && !seek_cpu(p, t, slot, formed, now) && taken < MAX_CPUS)
+		overtake(taken, t, number);
+	if (came)
+		return;
+	if (slot == SYSTEM)
+		kick_cpu_for_system(p, false, now);
+	else
+		/*
+		 * It was preempted: a CPU without a holder instead. Not another holder's: its threads would do the same, again and
+		 * again. Nor one where the system has its turn: the thread runs on there.
+		 */
+		take_unheld_cpu(p, slot, cpu);
+}
+
 void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 {
 	struct thread *t = thread_of(p);
 	__u32 cpu = scx_bpf_task_cpu(p);
 
-	/* Mostly it comes to where it was sent. What else it might be was looked at then. */
-	if (t && t->chosen) {
-		bool is_here = t->chosen == cpu + 1;
-
-		t->chosen = 0;
-		if (is_here && try_insert_local(p, t, t->slot, cpu, enq_flags))
-			return;
-	}
-	/* Mostly it has just come to want a CPU: then that was now. */
-	__u64 now = t ? mark_runnable(t, enq_flags) : 0;
-
-	bool bound = !t || is_migration_disabled(p, cpu);
-
-	if (servers_on && enqueue_on_server(p, t, cpu, bound, enq_flags))
+	if (t && t->chosen && try_enqueue_chosen(p, t, cpu, enq_flags))
 		return;
-	if (bound) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
-		/* The CPU has decided to be idle, and would not look again. */
-		if (enq_flags & SCX_ENQ_LAST)
-			scx_bpf_kick_cpu(cpu, 0);
+	__u64 now = t ? mark_runnable(t, enq_flags) : 0;
+	bool pinned = !t || is_migration_disabled(p, cpu);
+
+	if (servers_on && enqueue_on_server(p, t, cpu, pinned, enq_flags))
+		return;
+	if (pinned) {
+		enqueue_pinned(p, cpu, enq_flags);
 		return;
 	}
 	__u32 slot = slot_of(p, t);
 
 	add_load(p, t, slot, now);
-	/*
-	 * It wants a CPU anew: it woke up, was born, came from elsewhere, a higher class took the CPU that it was on, or that
-	 * one is rather idle than to go on with it.
-	 */
-	bool gives_way = t->was_runnable && is_fifo(slot) && upkeep_on(cpu)->comes;
-	bool came = !t->was_runnable || (enq_flags & SCX_ENQ_LAST) || cpu_at(&shared, cpu)->away || SERVED(&shared, cpu);
+	/* One that gives way to a thread of the kernel is the first of its queue. */
+	bool at_head = t->was_runnable && is_fifo(slot) && upkeep_on(cpu)->comes;
+	bool came = is_new_wait(t, cpu, enq_flags);
 
 	t->was_runnable = t->boosted = 0;
 	cancel_keep(p, t);
-	__u32 above = throttled_by(p, t, now);
+	__u32 throttled = throttled_by(p, t, now);
 
-	if (above != NO_GROUP) {
-		/* A CPU had taken it from its queue, and lost it before the thread ran: that wait has not ended yet. */
-		end_wait(p, t);
-		scx_bpf_dsq_insert(p, THROTTLED_DSQ + above, shared.be_slice_ns, enq_flags);
+	if (throttled != NO_GROUP) {
+		enqueue_throttled(p, t, throttled, enq_flags);
 		return;
 	}
-	__u64 at_once = slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) ? claim_slice_at_once(p, cpu, now) : 0;
+	__u64 at_once = is_wakeup_of_system(slot, enq_flags) ? claim_slice_at_once(p, cpu, now) : 0;
 
 	if (at_once) {
-		bool behind = is_percpu_kthread(p) && is_lc_pending(cpu);
+		bool behind = is_behind_lc(p, cpu);
 
 		upkeep_on(cpu)->behind = behind;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | cpu, at_once,
 				   enq_flags | (behind || upkeep_on(cpu)->runs ? 0 : SCX_ENQ_PREEMPT));
 		return;
 	}
-	/* Of one that is bound to a CPU the kernel does not ask where it goes: so it is seen here that the CPU is idle. */
-	if (slot == SYSTEM && (enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && !is_banned(&shared, cpu) &&
+	/* For a thread that is bound to one CPU `select_cpu` is not called: it claims its CPU here, if that is idle. */
+	if (is_wakeup_of_system(slot, enq_flags) && p->nr_cpus_allowed == 1 && !is_banned(&shared, cpu) &&
 	    scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags);
 		return;
@@ -180,31 +238,10 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		return;
 	}
-	/* One that is bound to a CPU is sent nowhere. */
+	/* No CPU is chosen at the wake-up of a thread that is bound to one. */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && try_insert_local(p, t, slot, cpu, enq_flags))
 		return;
-	__u32 number = number_for(p, t, slot, now);
-	bool formed = begin_wait(t, number, now, came);
-
-	/* On a CPU where it may not run others would give way for nothing, again and again. */
-	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
-		t->overdue = loop_waits = true;
-	__u32 taken = came && t->woke && is_leader(slot) ? find_cpu_to_overtake(p, t, slot, number, now) : NO_CPU;
-
-	t->first = taken < MAX_CPUS;
-	enqueue_thread(p, t, slot, number, enq_flags | (gives_way ? SCX_ENQ_HEAD : 0));
-	if (came && !seek_cpu(p, t, slot, formed, now) && taken < MAX_CPUS)
-		overtake(taken, t, number);
-	if (came)
-		return;
-	if (slot == SYSTEM)
-		kick_cpu_for_system(p, false, now);
-	else
-		/*
-		 * It could have gone on, and another one runs in its place: a CPU that nobody holds instead. Not somebody else's:
-		 * those would do the same, again and again. Nor one where the system has its turn: it goes on there.
-		 */
-		take_unheld_cpu(p, slot, cpu);
+	enqueue_and_seek(p, t, slot, cpu, came, at_head, now, enq_flags);
 }
 
 void OP(grant_dispatch, __s32 cpu, struct task_struct *prev)
