@@ -2,21 +2,6 @@
 /* The rules, callable by the tests. */
 #include <stdbool.h>
 #include <string.h>
-#include "lib/grant.h"
-
-#define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
-#define GOES_ON true
-#define WHILE(condition) while (condition)
-#define OPAQUE(i) (void)(i)
-static __thread bool sets_on;
-#define SETS_ON sets_on
-#define KIND(s, cpu) rule_kind(s, cpu)
-#define LEAVE_KIND(s, kind, cpu) rule_leave_kind(s, kind, cpu)
-#define FIT(s, cpu, slot) rule_fit(s, cpu, slot)
-#define SERVED(s, cpu) ((s)->serving[cpu].served)
-#define HAS_REAL_TIME(cpu) false
-#define FIT_FROM(s, look, cpu) rule_fit_from(s, look, cpu)
-#define IN_PLACE(s, look, kind, in, but) rule_in_place(s, look, kind, in, but)
 #include "place/look.h"
 #include "serve/budget.h"
 

@@ -250,7 +250,7 @@ static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, _
  */
 static __always_inline bool try_take_chosen(__u32 cpu, __u32 slot)
 {
-	return workload_of(slot)->on_wake_up && fit_of(cpu, slot) < UNFIT && !yield_if_rt(cpu) && try_take_cpu(cpu, slot);
+	return workload_of(slot)->on_wake_up && cpu_fit(cpu, slot) < UNFIT && !yield_if_rt(cpu) && try_take_cpu(cpu, slot);
 }
 
 /* The place of who inherits the CPU, after this place in the line; NOT_IN_LINE: nobody does. */

@@ -5,19 +5,8 @@
  * Problem: what a policy wants has to happen at the event, before the loader could know of it.
  *
  * Rule: each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
- * tests can run these functions beside the reference. Whoever includes this file defines before:
- *   FOR(i, from, to)     a loop
- *   WHILE(condition)     likewise
- *   GOES_ON              true in a loop's condition
- *   OPAQUE(i)            keeps the compiler from knowing what i is
- *   SETS_ON              are there sets of CPUs? (`place/kinds.h`)
- *   KIND(s, cpu)         calls kind_of_cpu (`place/kinds.h`)
- *   LEAVE_KIND(s, kind, cpu) calls leave_kind
- *   FIT(s, cpu, slot)    calls rule_fit
- *   FIT_FROM(s, look, cpu) calls rule_fit_from (`place/look.h`)
- *   IN_PLACE(s, look, kind, in, but) calls rule_in_place (`place/look.h`)
- *   SERVED(s, cpu)       does a server's thread have the CPU?
- *   HAS_REAL_TIME(cpu)   does a real-time thread have it, or will when it chooses?
+ * tests can run these functions beside the reference. What they need beside that is in
+ * `lib/env.h`.
  *
  * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`try_hand_over`). All slots that wait are looked at
  * if each holds CPUs already or has a rank.

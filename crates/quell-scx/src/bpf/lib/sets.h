@@ -13,6 +13,7 @@
 #ifndef QUELL_SETS_H
 #define QUELL_SETS_H
 
+#include "lib/env.h"
 #include "lib/grant.h"
 
 /* The kernel's verifier wants to see that every index is within its table: at the place where it is used. */

@@ -29,28 +29,6 @@ SWITCH sets_on;
 /* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
 const volatile __u64 overdue_ns = 15000000000ULL;
 
-/* A zero of which the verifier does not know that it is one: it would follow a loop that begins at a known number turn by turn. */
-int zero;
-
-#define FOR(i, from, to) for (i = (from) + zero; i < (int)(to) && can_loop; i++)
-#define GOES_ON can_loop
-#define WHILE(condition) while ((condition) && GOES_ON)
-#define OPAQUE(i) barrier_var(i)
-#define FIT(s, cpu, slot) fit_of(cpu, slot)
-#define SERVED(s, cpu) (servers_on && AT((s)->serving, cpu, MAX_CPUS)->served)
-#define HAS_REAL_TIME(cpu) has_rt_task(cpu)
-__u32 fit_of(__u32 cpu, __u32 slot);
-#define SETS_ON sets_on
-#define KIND(s, cpu) cpu_kind(cpu)
-#define LEAVE_KIND(s, kind, cpu) leave_cpu_kind(kind, cpu)
-__u32 cpu_kind(__u32 cpu);
-int leave_cpu_kind(__u32 kind, __u32 cpu);
-#define IN_PLACE(s, look, kind, in, but) in_place(look, kind, in, but)
-#define FIT_FROM(s, look, cpu) fit_from(look, cpu)
-struct look;
-__u32 fit_from(struct look *look, __u32 cpu);
-__u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but);
-static __always_inline bool has_rt_task(__u32 cpu);
 #include "place/look.h"
 #include "serve/budget.h"
 #include "lib/counts.h"
@@ -69,7 +47,7 @@ APART int leave_cpu_kind(__u32 kind, __u32 cpu)
 	return 0;
 }
 
-APART __u32 fit_of(__u32 cpu, __u32 slot)
+APART __u32 cpu_fit(__u32 cpu, __u32 slot)
 {
 	return rule_fit(&shared, cpu, slot);
 }
@@ -82,12 +60,12 @@ static __always_inline bool has_rt_task(__u32 cpu)
 	return rq && rq->rt.rt_nr_running;
 }
 
-APART __u32 fit_from(struct look *look, __u32 cpu)
+APART __u32 cpu_fit_from(struct look *look, __u32 cpu)
 {
 	return look ? rule_fit_from(&shared, look, cpu) : UNFIT_FROM;
 }
 
-APART __u32 in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
+APART __u32 find_in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
 {
 	return look ? rule_in_place(&shared, look, kind, in, but) : NO_CPU;
 }

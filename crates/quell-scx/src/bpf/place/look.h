@@ -32,7 +32,7 @@ static __always_inline bool rule_is_looked_at(const struct shared *s, const stru
 {
 	const struct cpu *c = cpu_at(s, cpu);
 
-	return !l->idle || (cpu != l->except && c->holder == NO_SLOT && c->runs == NO_SLOT && !HAS_REAL_TIME(cpu));
+	return !l->idle || (cpu != l->except && c->holder == NO_SLOT && c->runs == NO_SLOT && !HAS_RT_TASK(cpu));
 }
 
 static __always_inline bool rule_may_use(const struct look *l, __u32 cpu)
