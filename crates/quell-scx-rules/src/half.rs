@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quell_model::Nanos;
+use quell_scx::Decisions;
 use quell_scx::layout::{CpuState, Shared, WorkloadState};
 
 /// Where a test may have something happen in between: `enum place`.
@@ -18,37 +19,6 @@ pub enum Place {
 }
 
 pub const WAKES: u64 = 1;
-
-/// What is counted: `enum decision`.
-#[derive(Clone, Copy, Debug)]
-#[repr(u32)]
-pub enum Decision {
-    Preempted,
-    Stayed,
-    MadeWay,
-    InVain,
-    Starving,
-    Throttled,
-    Refused,
-    Overtaken,
-    BesideServer,
-    Passed,
-}
-
-impl Decision {
-    pub const ALL: [Decision; 10] = [
-        Decision::Preempted,
-        Decision::Stayed,
-        Decision::MadeWay,
-        Decision::InVain,
-        Decision::Starving,
-        Decision::Throttled,
-        Decision::Refused,
-        Decision::Overtaken,
-        Decision::BesideServer,
-        Decision::Passed,
-    ];
-}
 
 unsafe extern "C" {
     fn half_begin(cpus: u32) -> *const Shared;
@@ -197,10 +167,11 @@ impl Half {
         unsafe { half_uses_upkeep(cpu, ran, now) }
     }
 
-    /// How often that was decided.
-    pub fn counted(&self, what: Decision) -> u64 {
+    /// How often the decision of this name was made.
+    pub fn counted(&self, name: &str) -> u64 {
+        let place = Decisions::NAMES.iter().position(|&decision| decision == name).expect("a decision");
         // SAFETY: see above.
-        unsafe { half_counted(what as u32) }
+        unsafe { half_counted(place as u32) }
     }
 
     /// How often the loader was woken up, since it was asked last.

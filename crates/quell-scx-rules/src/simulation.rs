@@ -3,8 +3,9 @@
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use quell_scx::Decisions;
+
 use crate::faults::{FAULTS, Fault};
-use crate::half::Decision;
 
 /// `struct event`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -168,13 +169,13 @@ impl Simulation {
     }
 
     /// How often each outcome was counted on the first machines, some of each kind.
-    fn count(&self) -> Vec<(Decision, u64)> {
-        let mut sums = Decision::ALL.map(|what| (what, 0)).to_vec();
+    fn count(&self) -> Vec<(&'static str, u64)> {
+        let mut sums: Vec<_> = Decisions::NAMES.iter().map(|&name| (name, 0)).collect();
         for seed in 1..=128 {
             self.run(&self.draw(seed), Machine::of(seed), WHOLLY_EVERY);
-            for (what, sum) in &mut sums {
+            for (place, (_, sum)) in sums.iter_mut().enumerate() {
                 // SAFETY: a number only.
-                *sum += unsafe { (self.counted)(*what as u32) };
+                *sum += unsafe { (self.counted)(place as u32) };
             }
         }
         sums

@@ -46,51 +46,54 @@ pub struct Hog {
     pub since: Nanos,
 }
 
-/// Counters of one CPU: those of `enum decision` in `bpf/lib/counts.h`.
-pub(crate) const DECISIONS: usize = 10;
+/// `Decisions` from the list of those that the BPF program counts, in the order of `EACH_DECISION` in `bpf/lib/counts.h`.
+macro_rules! decisions {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        /// Counters of one CPU.
+        pub(crate) const DECISIONS: usize = Decisions::NAMES.len();
 
-/// How often the scheduler took each of its ways, so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decisions {
-    /// A wake-up took a CPU from another workload.
-    pub preempted: u64,
-    /// A best-effort thread stayed on its CPU behind a real-time thread.
-    pub stayed: u64,
-    /// Or behind a latency-critical one.
-    pub made_way: u64,
-    /// One that had stayed or made way went to a queue all the same.
-    pub in_vain: u64,
-    /// One that had stayed behind a real-time thread was fetched.
-    pub fetched: u64,
-    /// A starving thread had a turn.
-    pub starving: u64,
-    /// A cgroup used up its quota.
-    pub throttled: u64,
-    /// A thread came, and its workload got no CPU by the rules.
-    pub refused: u64,
-    /// A wake-up took a CPU from a thread of its own queue that was far ahead.
-    pub overtaken: u64,
-    /// Others had a turn while a server had work and budget.
-    pub beside_server: u64,
-    /// A thread that stopped inside the kernel went on there, as latency-critical work was hindered.
-    pub passed: u64,
+        /// How often the scheduler took each of its ways, so far.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Decisions {
+            $($(#[$doc])* pub $name: u64,)+
+            /// A thread that was kept behind a real-time thread was fetched.
+            pub fetched: u64,
+        }
+
+        impl Decisions {
+            /// Those that the BPF program counts, in its order.
+            #[doc(hidden)]
+            pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            fn add(&mut self, counts: [u64; DECISIONS]) {
+                let [$($name),+] = counts;
+                $(self.$name += $name;)+
+            }
+        }
+    };
 }
 
-impl Decisions {
-    fn add(&mut self, counts: [u64; DECISIONS]) {
-        let [preempted, stayed, made_way, in_vain, starving, throttled, refused, overtaken, beside_server, passed] =
-            counts;
-        self.preempted += preempted;
-        self.stayed += stayed;
-        self.made_way += made_way;
-        self.in_vain += in_vain;
-        self.starving += starving;
-        self.throttled += throttled;
-        self.refused += refused;
-        self.overtaken += overtaken;
-        self.beside_server += beside_server;
-        self.passed += passed;
-    }
+decisions! {
+    /// A wake-up took a CPU from another workload.
+    preempted,
+    /// A best-effort thread stayed on its CPU behind a real-time thread.
+    stayed,
+    /// Or behind a latency-critical one.
+    made_way,
+    /// One that had stayed or made way went to a queue all the same.
+    in_vain,
+    /// A starving thread had a turn.
+    starving,
+    /// A cgroup used up its quota.
+    throttled,
+    /// A thread came, and its workload got no CPU by the rules.
+    refused,
+    /// A wake-up took a CPU from a thread of its own queue that was far ahead.
+    overtaken,
+    /// Others had a turn while a server had work and budget.
+    beside_server,
+    /// A thread that was preempted in the kernel was boosted there, as latency-critical work was blocked.
+    passed,
 }
 
 impl Grant {
@@ -176,5 +179,17 @@ mod tests {
         let info = "pos:\t0\nprog_type:\t27\nrecursion_misses:\t0\nverified_insns:\t4711\n";
         assert_eq!(number(info, "verified_insns:"), Some(4711));
         assert_eq!(number("pos:\t0\n", "verified_insns:"), None, "an older kernel does not say");
+    }
+
+    #[test]
+    fn decisions_have_the_names_and_the_order_of_the_program() {
+        let header = include_str!("bpf/lib/counts.h");
+        let entries = header.lines().filter_map(|line| {
+            let entry = line.trim().strip_prefix("DUMPED(").or_else(|| line.trim().strip_prefix("COUNTED("))?;
+            let (decision, name) = entry.split_once(')')?.0.split_once(", ")?;
+            assert_eq!(format!("\"{}\"", decision.to_lowercase()), name);
+            Some(decision.to_lowercase())
+        });
+        assert_eq!(entries.collect::<Vec<_>>(), Decisions::NAMES);
     }
 }

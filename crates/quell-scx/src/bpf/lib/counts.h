@@ -14,17 +14,37 @@
 
 #include "lib/grant.h"
 
+/*
+ * All of them, in the order in which the loader reads them: those that are also in a dump, by this name there, and those that
+ * are counted only. The loader's list is in `inspect.rs`; a test holds it against this one.
+ *
+ * PREEMPTED: a wake-up took a CPU from another workload
+ * STAYED: a best-effort thread was kept in its CPU's local queue behind a real-time thread
+ * MADE_WAY: or behind a latency-critical one
+ * IN_VAIN: a kept thread went to a queue all the same
+ * STARVING: a starving thread had a turn
+ * THROTTLED: a cgroup used up its quota
+ * REFUSED: a thread came, and its workload got no CPU by the rules
+ * OVERTAKEN: a wake-up took a CPU from a thread of its own queue that was far ahead
+ * BESIDE_SERVER: others had a turn while a server had work and budget
+ * PASSED: a thread that was preempted in the kernel was boosted there, as latency-critical work was blocked
+ */
+#define EACH_DECISION(DUMPED, COUNTED)          \
+	DUMPED(PREEMPTED, "preempted")          \
+	DUMPED(STAYED, "stayed")                \
+	DUMPED(MADE_WAY, "made_way")            \
+	DUMPED(IN_VAIN, "in_vain")              \
+	DUMPED(STARVING, "starving")            \
+	DUMPED(THROTTLED, "throttled")          \
+	DUMPED(REFUSED, "refused")              \
+	COUNTED(OVERTAKEN, "overtaken")         \
+	DUMPED(BESIDE_SERVER, "beside_server")  \
+	COUNTED(PASSED, "passed")
+
+#define AS_ENUMERATOR(decision, name) decision,
+
 enum decision {
-	PREEMPTED,     /* a wake-up took a CPU from another workload */
-	STAYED,        /* a best-effort thread stayed on its CPU behind a real-time thread */
-	MADE_WAY,      /* or behind a latency-critical one */
-	IN_VAIN,       /* one that had stayed or made way went to a queue all the same */
-	STARVING,      /* a starving thread had a turn */
-	THROTTLED,     /* a cgroup used up its quota */
-	REFUSED,       /* a thread came, and its workload got no CPU by the rules */
-	OVERTAKEN,     /* a wake-up took a CPU from a thread of its own queue that was far ahead */
-	BESIDE_SERVER, /* others had a turn while a server had work and budget */
-	PASSED,        /* a thread that stopped inside the kernel went on there, as latency-critical work was hindered */
+	EACH_DECISION(AS_ENUMERATOR, AS_ENUMERATOR)
 	DECISIONS,
 };
 

@@ -42,6 +42,10 @@ void OP(grant_dump, struct scx_dump_ctx *context)
 	dump_slot(SYSTEM);
 }
 
+#define AS_FORMAT(decision, name) " " name "=%llu"
+#define AS_VALUE(decision, name) n[decision],
+#define AS_NOTHING(decision, name)
+
 void OP(grant_dump_cpu, struct scx_dump_ctx *context, __s32 cpu, bool idle)
 {
 	if (cpu < 0 || cpu >= MAX_CPUS)
@@ -52,10 +56,7 @@ void OP(grant_dump_cpu, struct scx_dump_ctx *context, __s32 cpu, bool idle)
 		     (__s32)c->holder, (__s32)c->runs, c->away, c->hog, c->kept, c->starving, c->online);
 	const __u64 *n = AT(counts, (__u32)cpu, MAX_CPUS)->of;
 
-	scx_bpf_dump("quell: preempted=%llu stayed=%llu made_way=%llu in_vain=%llu starving=%llu throttled=%llu refused=%llu "
-		     "beside_server=%llu",
-		     n[PREEMPTED], n[STAYED], n[MADE_WAY], n[IN_VAIN], n[STARVING], n[THROTTLED], n[REFUSED],
-		     n[BESIDE_SERVER]);
+	scx_bpf_dump("quell:" EACH_DECISION(AS_FORMAT, AS_NOTHING), EACH_DECISION(AS_VALUE, AS_NOTHING));
 }
 
 void OP(grant_dump_task, struct scx_dump_ctx *context, struct task_struct *p)
