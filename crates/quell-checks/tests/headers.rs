@@ -1,4 +1,4 @@
-//! Each file of the BPF scheduler says at its head which problem it solves, by which rule, and where that ends.
+//! Each file of the BPF scheduler says at its head which problem it solves, by which rule, where it is called, and its limits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_header_of_the_scheduler_says_problem_rule_and_limits() {
+fn each_header_of_the_scheduler_says_problem_rule_callers_and_limits() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../quell-scx/src/bpf");
     let all = sources(&folder);
     for path in &all {
         let text = fs::read_to_string(path).expect("text");
         let head = text.split("#ifndef").next().unwrap_or_default().split("#include").next().unwrap_or_default();
-        let places: Vec<_> = ["Problem: ", "Rule: ", "Limits: "].map(|word| head.find(word)).into();
+        let places: Vec<_> = ["Problem: ", "Rule: ", "Callers: ", "Limits: "].map(|word| head.find(word)).into();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{}: {places:?}", path.display());
     }
     assert!(all.len() > 15, "{} files", all.len());

@@ -216,7 +216,7 @@ void half_is_of_kernel(__u32 number)
 	host.thread[number % HOST_THREADS].flags |= PF_KTHREAD;
 }
 
-/* Who is first in the CPU's own queue: its number, or -1. */
+/* The first thread of the CPU's local queue: its number, or -1. */
 __s32 half_first_on(__u32 cpu)
 {
 	struct task_struct *p = first_of(LOCAL_OF(cpu), NULL, HOST_CPUS);

@@ -294,7 +294,7 @@ static __u64 queue_number(struct task_struct *p, __u64 id)
 /* Was the thread put where it is by virtual time? */
 static bool by_time[HOST_THREADS];
 
-/* At the head, as the kernel does with who preempts; else at the end. */
+/* At the head, as the kernel does with a thread that preempts; else at the end. */
 static void put_at(struct task_struct *p, __u64 id, bool timed, bool at_head)
 {
 	__u64 queue = queue_number(p, id);

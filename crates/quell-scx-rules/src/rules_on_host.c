@@ -76,7 +76,7 @@ bool quell_rule_overtakes(__u64 running, __u64 woken, __u64 latency)
 	return rule_overtakes(running, woken, latency);
 }
 
-/* The same two again and again, for those who measure them; the sum of what they said. */
+/* The same two again and again, for measurements; the sum of their results. */
 __u64 quell_wakes_up_times(struct shared *s, __u32 slot, __u32 last, const __u64 *cpus, __u64 times)
 {
 	__u64 sum = 0;

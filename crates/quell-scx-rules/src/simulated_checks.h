@@ -201,7 +201,7 @@ static void check(void)
 
 static __u64 waiting[NUMBERS], of_slot[MAX_SLOTS];
 
-/* Do the counts of this slot's queues tell who waits in them? */
+/* Do the counts of this slot's queues equal the threads that wait in them? */
 static void check_slot(__u32 slot)
 {
 	if (workload_of(slot)->queued - workload_of(slot)->taken != of_slot[slot])

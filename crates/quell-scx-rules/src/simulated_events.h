@@ -169,7 +169,7 @@ static void go_offline(__u32 cpu, bool between)
 		return;
 	sim.active[cpu] = false;
 	host.idle &= ~(1ULL << cpu);
-	/* Who may run nowhere else may run anywhere from now on. */
+	/* A thread that may run nowhere else may run anywhere from now on. */
 	for (int i = 0; i < THREADS; i++)
 		if (sim.where[i] != UNBORN && fallback_cpu(&host.thread[i]) == NO_CPU)
 			change(&host.thread[i], set_affinity, (1 << sim.cpus) - 1);
@@ -215,7 +215,7 @@ static void command(enum kind kind, const struct event *e)
 	struct workload *w = &shared.workload[slot];
 
 	/*
-	 * Threads that wait when a workload comes or goes are served late; so, where there are servers, is who is sent to a
+	 * Threads that wait when a workload comes or goes are served late; so, where there are servers, is a thread sent to a
 	 * revoked CPU that another one takes.
 	 */
 	if (sim.calm && kind == RULES && together_on)

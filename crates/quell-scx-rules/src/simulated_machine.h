@@ -200,7 +200,7 @@ static void detach(__u32 slot)
 	kick(freed);
 }
 
-/* `Scx::enact`: the rules of a policy; a lower limit is followed by revokes; who waits may use CPUs that nobody holds. */
+/* `Scx::enact`: the rules of a policy; a lower limit is followed by revokes; waiting threads may use CPUs without a holder. */
 static void enact(__u32 slot, __u32 guaranteed, __u32 burst, __u32 limit, __u32 rank)
 {
 	struct workload *w = &shared.workload[slot];

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs belong to workloads.
+ * Quell's sched_ext scheduler: CPUs belong to workloads.
  *
- * Problem: fair schedulers know shares, and let a wake-up wait for a tick; real-time classes know neither shares nor an
- * end.
+ * Problem: fair schedulers know shares, and let a wake-up wait for a tick; real-time classes know neither shares nor
+ * an end.
  *
- * Rule: every thread that is not real-time is scheduled here. A CPU runs the threads of the workload that holds it. The
- * loader grants and revokes CPUs; what cannot wait for the loader is done here, at the event, by the rules: a workload that
- * wakes up takes the CPUs that it is guaranteed, a CPU that is yielded goes to the next in line, a ban ends with its
- * request. What belongs to no workload is the system: it has its turns on every CPU.
+ * Rule: every thread that is not real-time is scheduled here. A CPU runs the threads of its holder, which is a
+ * workload. The loader grants and revokes CPUs. What cannot wait for the loader is done here, at the event: a
+ * workload whose thread wakes up takes the CPUs that it is guaranteed, a CPU that is yielded goes to the next in
+ * line, a ban ends with its request. Threads of no workload are the system's, which has turns on every CPU.
  *
- * Limits: real-time threads come before all that. Each header has its own.
+ * Callers: the kernel, by `grant_ops` and tracepoints; the loader, by the programs in section syscall.
+ *
+ * Limits: real-time threads come before all that. Each header has limits of its own.
  */
 #include "lib/state.h"
 #include "groups/cgroups.h"
@@ -33,10 +35,10 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Why the scheduler ended, in the kernel's words. */
+/* The kernel's reason for the scheduler's end. */
 char exit_reason[128];
 char exit_message[512];
-/* What stood where, as the kernel and `tend/dump.h` say it. */
+/* The dump at the end: the kernel's and `tend/dump.h`'s. */
 char exit_dump[DUMP_BYTES];
 __s64 exit_code;
 __u64 exit_at;
@@ -68,7 +70,7 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		direct_dispatch(p, t, slot, cpu, 0);
 		return cpu;
 	}
-	/* Those that have waited longer go first: then it is for `enqueue` to find a CPU. */
+	/* Threads that have waited longer go first: then `enqueue` finds a CPU. */
 	if (has_waiters(workload_of(slot)))
 		return prev_cpu;
 	__u32 cpu = choose_free_cpu(p, slot);
@@ -80,8 +82,8 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 }
 
 /*
- * Is the thread in a part of the kernel that binds it to its CPU? Each of our programs binds the thread that it interrupts,
- * which is no such reason: this one, and `cpu_release` if it called.
+ * Is the thread bound to its CPU by migrate_disable()? Each of our programs disables migration of the thread that it
+ * interrupts, which does not count: this one, and `cpu_release` if that called it.
  */
 static __always_inline bool is_migration_disabled(struct task_struct *p, __u32 cpu)
 {
@@ -92,7 +94,7 @@ static __always_inline bool is_migration_disabled(struct task_struct *p, __u32 c
 	return p->migration_disabled > ours;
 }
 
-/* It wants a CPU. Returns since when. */
+/* The thread is runnable. Returns since when. */
 static __always_inline __u64 mark_runnable(struct thread *t, __u64 enq_flags)
 {
 	if (enq_flags & SCX_ENQ_WAKEUP)
@@ -102,8 +104,12 @@ static __always_inline __u64 mark_runnable(struct thread *t, __u64 enq_flags)
 	return t->runnable_since;
 }
 
-/* The thread woke up and comes to this CPU: it runs next, if nobody waits longer and its workload may have the CPU. */
-static __always_inline bool try_insert_local(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 enq_flags)
+/*
+ * A thread that woke up comes to this CPU: takes the CPU and inserts it there, unless another thread of its workload
+ * waits longer.
+ */
+static __always_inline bool try_insert_local(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu,
+					     __u64 enq_flags)
 {
 	if (has_waiters(workload_of(slot)) || !try_take_chosen(cpu, slot))
 		return false;
@@ -112,7 +118,7 @@ static __always_inline bool try_insert_local(struct task_struct *p, struct threa
 	return true;
 }
 
-/* `select_cpu` chose a CPU for the thread: takes it, if that is where the thread comes. What else it might be was looked at then. */
+/* `select_cpu` chose a CPU for the thread: takes it, if that is where the thread comes. All else was examined then. */
 static __always_inline bool try_enqueue_chosen(struct task_struct *p, struct thread *t, __u32 cpu, __u64 enq_flags)
 {
 	bool is_here = t->chosen == cpu + 1;
@@ -125,14 +131,14 @@ static __always_inline bool try_enqueue_chosen(struct task_struct *p, struct thr
 static __always_inline void enqueue_pinned(struct task_struct *p, __u32 cpu, __u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
-	/* The CPU has decided to be idle, and would not look again. */
+	/* The CPU has decided to be idle, and would not choose again. */
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 
 /*
- * Does the thread want a CPU anew? It woke up, was forked or migrated, a higher class took its CPU, or the CPU rather idles than
- * to run it on. Else its slice ended while it was runnable.
+ * Does the thread want a CPU anew? It woke up, was forked or migrated, a higher class took its CPU, or the CPU rather
+ * idles than to run it on. Else its slice ended while it was runnable.
  */
 static __always_inline bool is_new_wait(const struct thread *t, __u32 cpu, __u64 enq_flags)
 {
@@ -165,7 +171,10 @@ static __always_inline void enqueue_and_seek(struct task_struct *p, struct threa
 	__u32 number = number_for(p, t, slot, now);
 	bool formed = begin_wait(t, number, now, came);
 
-	/* Not a loop bound to some CPUs: best-effort work would be preempted again and again on CPUs where it may not run. */
+	/*
+	 * Not a loop bound to some CPUs: best-effort work would be preempted again and again on CPUs where it may not
+	 * run.
+	 */
 	if (is_loop(p) && (enq_flags & SCX_ENQ_WAKEUP) && (__u32)p->nr_cpus_allowed >= shared.nr_cpus)
 		t->overdue = loop_waits = true;
 	__u32 taken = came && t->woke && is_leader(slot) ? find_cpu_to_overtake(p, t, slot, number, now) : NO_CPU;
@@ -180,8 +189,8 @@ static __always_inline void enqueue_and_seek(struct task_struct *p, struct threa
 		kick_cpu_for_system(p, false, now);
 	else
 		/*
-		 * It was preempted: a CPU without a holder instead. Not another holder's: its threads would do the same, again and
-		 * again. Nor one where the system has its turn: the thread runs on there.
+		 * It was preempted: a CPU without a holder instead. Not another holder's: its threads would do the
+		 * same, again and again. Nor one where the system has its turn: the thread runs on there.
 		 */
 		take_unheld_cpu(p, slot, cpu);
 }
@@ -233,7 +242,7 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), enq_flags);
 		return;
 	}
-	/* The loop that polls gave others a turn: it goes on after that one. */
+	/* The loop that polls gave others a turn: it runs on after that. */
 	if (is_polling_loop(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		return;
@@ -260,7 +269,7 @@ void OP(grant_running, struct task_struct *p)
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u64 now = time_on(c);
 
-	/* Whatever changed about it changed while it ran: it was not enqueued. */
+	/* It changed while it ran, and was not enqueued. */
 	if (!t->generation)
 		slot_of(p, t);
 	__u32 slot = t->slot, holder = c->holder;
@@ -287,8 +296,8 @@ void OP(grant_running, struct task_struct *p)
 		resume_kept(cpu, p, t);
 	else if (was_sent && holder == NO_SLOT && slot < SYSTEM)
 		try_hand_over(cpu, NO_SLOT, slot);
-	else if (holder != slot && holder != NO_SLOT && slot < SYSTEM && !c->starving && !t->boosted && !(servers_on && t->served) &&
-		 !is_migration_disabled(p, cpu))
+	else if (holder != slot && holder != NO_SLOT && slot < SYSTEM && !c->starving && !t->boosted &&
+		 !(servers_on && t->served) && !is_migration_disabled(p, cpu))
 		resolve_holder(cpu, holder, slot);
 	else if (holder != slot && (t->boosted || slot == SYSTEM))
 		kick_idle_for_holder(cpu);
@@ -358,8 +367,9 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 }
 
 /*
- * Who came while the CPU was about to be idle found no idle CPU: the CPU looks again. Not when it goes offline: it takes no more
- * interrupts then, and a kick would stay pending there, in the way of all later ones and of the scheduler's end.
+ * A thread that came while the CPU was about to be idle found no idle CPU: the CPU is kicked. Not when it goes offline:
+ * it takes no more interrupts then, and a kick would remain pending, in the way of all later ones and of the
+ * scheduler's end.
  */
 void OP(grant_update_idle, __s32 cpu, bool idle)
 {
@@ -376,14 +386,15 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 		stop_serving(cpu);
 	if (!c->online)
 		return;
-	if ((servers_on && server_has_waiters(cpu, bpf_ktime_get_ns())) || system_has_waiters(cpu) || (holder < SYSTEM && has_waiters(workload_of(holder))) ||
+	if ((servers_on && server_has_waiters(cpu, bpf_ktime_get_ns())) || system_has_waiters(cpu) ||
+	    (holder < SYSTEM && has_waiters(workload_of(holder))) ||
 	    (holder == NO_SLOT && next_holder(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /*
- * A higher scheduling class takes the CPU: it is yielded, and what ran or was about to run here looks for another one. Or
- * what ran stays.
+ * A higher scheduling class takes the CPU: it is yielded, or the thread that ran is kept. Returns true if the threads
+ * of the local queue have to be enqueued anew.
  */
 static __always_inline bool release_to_class(__u32 cpu, struct task_struct *to)
 {
@@ -401,7 +412,7 @@ void OP(grant_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 		scx_bpf_reenqueue_local();
 }
 
-/* The same where the kernel has no such operation any more: the CPU goes from a thread of ours to one of a higher class. */
+/* The same for kernels without that operation: the CPU switches from a thread of ours to one of a higher class. */
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(cpu_switches, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -418,7 +429,7 @@ void OP(grant_cpu_online, __s32 cpu)
 		init_notice(cpu);
 		if (servers_on)
 			init_bell(cpu);
-		/* The kernel tells of one at a time. It may be one that was not there when the scheduler was loaded. */
+		/* Hotplug is serialised. The CPU may not have existed when the scheduler was loaded. */
 		if ((__u32)cpu >= shared.nr_cpus)
 			shared.nr_cpus = cpu + 1;
 		cpu_at(&shared, cpu)->online = 1;
@@ -473,7 +484,7 @@ void SLEEPABLE_OP(grant_cgroup_exit, struct cgroup *cgrp)
 	remove_group(cgrp->kn->id);
 }
 
-/* A slot's queue for each class, unless they are there. */
+/* Creates a queue for each class, unless they exist. */
 static __always_inline __s32 create_queue(__u32 number, bool of_each_class)
 {
 	__s32 error = scx_bpf_create_dsq(queue_in(number, false), -1);
@@ -483,7 +494,7 @@ static __always_inline __s32 create_queue(__u32 number, bool of_each_class)
 	return error == -EEXIST ? 0 : error;
 }
 
-/* All of them. */
+/* Creates all queues of a slot. */
 static __always_inline __s32 create_queues(__u32 slot)
 {
 	__s32 error = create_queue(slot, true);
@@ -544,12 +555,12 @@ void OP(grant_exit, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(exit_reason, sizeof(exit_reason), info->reason);
 	bpf_probe_read_kernel_str(exit_message, sizeof(exit_message), info->msg);
 	bpf_probe_read_kernel_str(exit_dump, sizeof(exit_dump), info->dump);
-	/* Last: whoever sees it reads the others. */
+	/* Last: a loader that reads it reads the others. */
 	__sync_lock_test_and_set(&shared.exit_kind, info->kind);
 	wake_loader();
 }
 
-/* Many CPUs look at their holder again, at once; the loop's own one when the loop sleeps. */
+/* Kicks CPUs whose holder changed, all at once; the loop's own one chooses again when the loop sleeps. */
 SEC("syscall")
 int kick_cpus(void *unused)
 {
@@ -610,7 +621,10 @@ struct sched_ext_ops grant_ops = {
 	.dump = (void *)grant_dump,
 	.dump_cpu = (void *)grant_dump_cpu,
 	.dump_task = (void *)grant_dump_task,
-	/* Threads that end are ours too: left to the kernel, one would wait on a CPU that is idle and does not look for it. */
+	/*
+	 * Exiting threads are ours too: left to the kernel, one would wait on a CPU that idles and does not look for
+	 * it.
+	 */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,
 	.timeout_ms = 30000,
 	.exit_dump_len = DUMP_BYTES,

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Cgroups come and go.
+ * Creation and removal of cgroups.
  *
- * Problem: the tables of cgroups have an end, and an ordinary user can make as many as they like.
+ * Problem: the table of cgroups is finite, and an ordinary user can make cgroups without end.
  *
- * Rule: a cgroup takes a place of the table (`groups/groups.h`), with a queue for when it is throttled. One for which no place is left
- * belongs to the group above, under whose limits it is; ordinary users' have a part of the places.
+ * Rule: a cgroup takes a place of the table (`groups/groups.h`), with a queue for when it is throttled. One for which
+ * no place is left belongs to the group above, and is under its limits; ordinary users have a part of the places.
  *
- * Limits: the place of one that goes is free after the next patrol.
+ * Callers: the operations `cgroup_init` and `cgroup_exit`.
+ *
+ * Limits: the place of a removed cgroup is free after the next patrol.
  */
 #ifndef QUELL_CGROUPS_H
 #define QUELL_CGROUPS_H
 
 #include "groups/quota.h"
 
-/* A place for a cgroup below this one, if there is one left for it; NO_GROUP: there is none. */
+/* A free place for a cgroup below this one; NO_GROUP: there is none. */
 static __always_inline __u32 find_free_place(__u32 parent, bool delegated)
 {
 	int i;
@@ -33,7 +35,7 @@ static __always_inline __u32 find_free_place(__u32 parent, bool delegated)
 	return NO_GROUP;
 }
 
-/* A cgroup comes: it takes a place, or belongs to the group above. Called one at a time, parents first. */
+/* A cgroup is created: it takes a place, or belongs to the group above. Called one at a time, parents first. */
 static __always_inline __s32 add_group(__u64 id, __u64 parent_id, bool delegated)
 {
 	__u32 *above = parent_id ? bpf_map_lookup_elem(&places, &parent_id) : NULL;
@@ -64,7 +66,7 @@ static __always_inline __s32 add_group(__u64 id, __u64 parent_id, bool delegated
 	return 0;
 }
 
-/* A cgroup goes; all that may still be in it are threads that end. The next patrol clears its place. */
+/* A cgroup is removed; only exiting threads may still be in it. The next patrol frees its place. */
 static __always_inline void remove_group(__u64 id)
 {
 	__u32 *place = bpf_map_lookup_elem(&places, &id);

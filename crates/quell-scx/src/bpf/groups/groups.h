@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tree of cgroups: what each one's threads are worth to the virtual time of a queue.
+ * The tree of cgroups: the share of each one's threads in the virtual time of a queue.
  *
  * Problem: shares are nested, and a queue has one order.
  *
- * Rule: the hierarchy is flattened. A thread's share is its weight among what wants to run right below its cgroup, times
- * its cgroup's among what wants to run right below the parent, and so on to the root. What wants to run there is the
- * `load`, kept without locks: a group's contribution to its parent is exchanged, and the difference added.
+ * Rule: the hierarchy is flattened. A thread's share is its weight among what is runnable right below its cgroup,
+ * times its cgroup's among what is runnable right below the parent, and so on to the root. The sum of runnable
+ * weights is the `load`, kept without locks: a group's contribution to its parent is exchanged, and the difference
+ * added.
  *
- * Limits: 4,096 cgroups with the cpu controller, 64 levels; half of the places for those below cgroups of ordinary users.
- * What is beyond belongs to the group of what is above. A share counts from the moment at which run time is priced, not
- * from its change.
+ * Callers: `add_load` and `remove_load`: the operations `enqueue`, `running` and `quiescent`; `virtual_time`:
+ * `queue/queues.h`; `update_group`: the patrol.
+ *
+ * Limits: 4,096 cgroups with the cpu controller, 64 levels; half of the places for those below cgroups of ordinary
+ * users. Those beyond belong to the group of the nearest ancestor that has a place. A share counts from the moment at
+ * which run time is charged, not from its change.
  */
 #ifndef QUELL_GROUPS_H
 #define QUELL_GROUPS_H
@@ -18,8 +22,9 @@
 #include "queue/together.h"
 
 /*
- * Cgroups with the cpu controller that have a place; what is beyond, or deeper, belongs to the group of what is above, and is
- * under its limit. Of those below a cgroup that an ordinary user owns only so many have one: they take none from others.
+ * Cgroups with the cpu controller that have a place; what is beyond, or deeper, belongs to the group of what is above,
+ * and is under its limit. Of those below a cgroup that an ordinary user owns at most MAX_DELEGATED have one: they take
+ * none from others.
  */
 #define MAX_GROUPS 4096
 #define MAX_DELEGATED (MAX_GROUPS / 2)
@@ -30,13 +35,13 @@
 #define NO_QUOTA (~0ULL)
 
 struct group {
-	__u64 id;     /* the cgroup's; 0: nobody has this place */
-	__u64 tg;     /* the address of the kernel's own record of it; 0: no thread of it was seen yet */
+	__u64 id;     /* the cgroup's; 0: the place is free */
+	__u64 tg;     /* the address of its task_group; 0: no thread of it has come yet */
 	__u32 parent; /* its place; NO_GROUP: the root has none */
 	__u32 weight; /* cpu.weight */
 	__u32 idle;   /* has it, or one above it, cpu.idle? */
 	__u32 limited; /* has it, or one above it, cpu.max? */
-	__s64 load;   /* weights of threads and groups right below it that want to run */
+	__s64 load;   /* weights of runnable threads and groups right below it */
 	__s64 counts; /* what it adds to its parent's load */
 
 	__u64 quota;  /* ns a period; 0: none */
@@ -72,7 +77,7 @@ static __always_inline struct task_group *task_group_at(__u64 address)
 	return bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct task_group));
 }
 
-/* After a change of its load or weight: what the group adds to its parent's load. Whoever comes later sets it right. */
+/* After a change of a group's load or weight: updates its contribution to its parent's load, and so on upwards. */
 APART int propagate_load(__u32 at)
 {
 	int i;
@@ -94,7 +99,7 @@ APART int propagate_load(__u32 at)
 	return 0;
 }
 
-/* Reads the cgroup's settings again. The kernel tells schedulers of some changes only, and of those not in all versions. */
+/* Reads the cgroup's settings again. The kernel reports some changes only, and those not in all versions. */
 APART int update_group(__u32 at, __u64 now)
 {
 	struct group *g = group_at(at);
@@ -170,7 +175,7 @@ static __always_inline __u32 group_of(struct task_struct *p, struct thread *t, _
 	return t->group;
 }
 
-/* The thread wants to run: it counts in its group's load. Latency-critical ones do not. */
+/* The thread is runnable: adds its weight to its group's load. Latency-critical ones have none. */
 static __always_inline void add_load(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
 {
 	if (t->counted || is_fifo(slot))
@@ -185,7 +190,7 @@ static __always_inline void add_load(struct task_struct *p, struct thread *t, __
 		propagate_load(at);
 }
 
-/* The thread does not want to run any more. */
+/* The thread is no longer runnable. */
 static __always_inline void remove_load(struct thread *t)
 {
 	struct group *g = group_at(t->counted_at);
@@ -204,7 +209,7 @@ static __always_inline __u64 load_of(const struct group *g, __u64 at_least)
 	return load < MAX_LOAD ? load : MAX_LOAD;
 }
 
-/* The virtual time of a thread that ran for so long: the time over its share. */
+/* `ran` ns in virtual time: the time over the thread's share. */
 APART __u64 virtual_time(__u32 at, __u64 weight, __u64 ran)
 {
 	__u64 time = ran;

@@ -4,8 +4,11 @@
  *
  * Problem: run time is known when a thread stops, and threads of one group run on several CPUs at once.
  *
- * Rule: budget += quota a period, up to quota + burst; budget -= run time; at 0 the group is throttled. Its threads wait in
- * a queue of its own meanwhile, and count for no workload's queue. A slice ends with the budget.
+ * Rule: budget += quota a period, up to quota + burst; budget -= run time; at 0 the group is throttled. Its threads
+ * wait in a queue of its own meanwhile, and count for no workload's queue. A slice ends with the budget.
+ *
+ * Callers: `account`: the operations `stopping` and `dispatch`; `throttled_by`: wherever a thread is enqueued or
+ * chosen; `schedule_patrol`: `tend/boost.h`.
  *
  * Limits: each CPU may run one slice beyond the quota. That is a debt, which later periods pay.
  */
@@ -18,7 +21,7 @@
 #include "tend/upkeep.h"
 
 #define THROTTLED_DSQ (BY_TIME + NUMBERS) /* the first of the queues of throttled groups */
-#define MAX_DEBT_NS 10000000000ULL /* nobody is throttled for longer than this to pay a debt */
+#define MAX_DEBT_NS 10000000000ULL /* no group is throttled for longer than this to pay a debt */
 
 struct patrol {
 	struct bpf_timer timer;
@@ -33,7 +36,7 @@ struct {
 
 __u64 next_patrol; /* when the timer fires */
 
-/* The throttled group whose end the thread's group waits for: the highest one. */
+/* The highest throttled group at or above this one; NO_GROUP: none is. */
 APART __u32 throttled_above(__u32 at)
 {
 	__u32 found = NO_GROUP;
@@ -55,7 +58,7 @@ APART __u32 throttled_above(__u32 at)
 	return found;
 }
 
-/* The throttled group that holds the thread back. Who ends is let go: others may wait for that. */
+/* The throttled group that holds the thread back. Exiting threads are never throttled: others may wait for their exit. */
 static __always_inline __u32 throttled_by(struct task_struct *p, struct thread *t, __u64 now)
 {
 	if (!throttled_groups || t->overdue || (p->flags & PF_EXITING))
@@ -63,7 +66,7 @@ static __always_inline __u32 throttled_by(struct task_struct *p, struct thread *
 	return throttled_above(group_of(p, t, now));
 }
 
-/* What the periods that began since give, at most a quota and the burst on top of it. */
+/* Adds the quota of the periods that began since, up to quota + burst. */
 static __always_inline void refill_quota(struct group *g, __u64 now)
 {
 	__u64 began = g->began, period = g->period;
@@ -84,9 +87,9 @@ static __always_inline void refill_quota(struct group *g, __u64 now)
 	__sync_fetch_and_add(&g->budget, more < room ? more : room);
 }
 
-#define AGAIN 4 /* when other CPUs want the patrol earlier at the same time: else it comes at its next regular time */
+#define AGAIN 4 /* attempts, when other CPUs bring the patrol forward at the same time: else it comes at its regular time */
 
-/* It is to come at the latest at this time. Was that later before? */
+/* Brings the patrol forward to this time. Returns true if it was due later. */
 static __always_inline bool advance_patrol(__u64 at)
 {
 	for (int i = 0; i < AGAIN; i++) {
@@ -100,7 +103,7 @@ static __always_inline bool advance_patrol(__u64 at)
 	return true;
 }
 
-/* Whoever sets the timer looks again: another CPU may have wanted an earlier time, and set the timer before. */
+/* Sets the timer, then reads the time again: another CPU may have brought it forward, and set the timer before. */
 static __always_inline void arm_patrol(struct patrol *patrol, __u64 now)
 {
 	for (int i = 0; i < AGAIN; i++) {
@@ -112,7 +115,7 @@ static __always_inline void arm_patrol(struct patrol *patrol, __u64 now)
 	}
 }
 
-/* The patrol comes at the latest at this time. */
+/* Has the patrol come at this time at the latest. */
 static __always_inline void schedule_patrol(__u64 at, __u64 now)
 {
 	__u32 first = 0;
@@ -122,7 +125,7 @@ static __always_inline void schedule_patrol(__u64 at, __u64 now)
 		arm_patrol(patrol, now);
 }
 
-/* The group and those above it have used so much. */
+/* Charges `ran` ns to the group and those above it, and throttles those whose budget is used up. */
 APART int charge_quota(__u32 at, __u64 ran, __u64 now)
 {
 	int i;
@@ -149,7 +152,7 @@ APART int charge_quota(__u32 at, __u64 ran, __u64 now)
 	return 0;
 }
 
-/* The thread has run since it was accounted for last. */
+/* Accounts what the thread has run since last time: to its workload, server, group and virtual time. */
 static __always_inline void account(struct task_struct *p, struct thread *t, __u64 now)
 {
 	struct workload *w = workload_of(accounting_slot(t));
@@ -190,7 +193,7 @@ static __always_inline void advance_clock(struct task_struct *p, struct thread *
 		*clock = place;
 }
 
-/* The threads at the head of the queue whose group is throttled wait elsewhere. */
+/* Moves the threads at the head of the queue whose group is throttled to that group's queue. */
 APART int throttle_head(__u32 number, __u64 now)
 {
 	struct task_struct *p;

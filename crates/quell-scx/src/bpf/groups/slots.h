@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which workload a thread belongs to, and which servers that has.
+ * The workload of a thread, and the servers of that workload.
  *
- * Problem: a fork or a move of a process between cgroups changes the workload, and the kernel tells of neither in time.
+ * Problem: a fork or a move of a process between cgroups changes the workload, and the kernel reports neither in
+ * time.
  *
- * Rule: the workload of the nearest cgroup upwards that is in the loader's table. A thread remembers it and looks again
- * when its cgroup's number or the table's generation has changed.
+ * Rule: the workload of the nearest ancestor cgroup that is in the loader's table. It is cached in the thread's
+ * record, and looked up again when its cgroup's number or the table's generation has changed.
  *
- * Limits: a running thread that is moved belongs to its former workload until it stops or its CPU decides again.
+ * Callers: `slot_of`: each operation that needs a thread's workload.
+ *
+ * Limits: a running thread that is moved belongs to its former workload until it stops or its CPU chooses again.
  */
 #ifndef QUELL_SLOTS_H
 #define QUELL_SLOTS_H
 
 #include "serve/servers.h"
 
-/* Is there no server for this thread? One that ends is let go: others may wait for that. */
+/* Is there no server for this thread? None for an exiting one: others may wait for its exit. */
 static __noinline bool has_no_server(struct task_struct *p, __u32 slot)
 {
 	int i;
@@ -42,7 +45,7 @@ static __always_inline void update_server(struct task_struct *p, struct thread *
 		t->slot = SYSTEM;
 }
 
-/* The slot of the nearest cgroup, upwards, that belongs to a workload. */
+/* The slot of the nearest ancestor cgroup that belongs to a workload. */
 APART __u32 lookup_slot(__u64 address)
 {
 	int i;
@@ -66,8 +69,8 @@ APART __u32 lookup_slot(__u64 address)
 }
 
 /*
- * The thread's workload: remembered, and looked up again when its cgroup or the table changed. Threads of a workload that has
- * servers and nothing else belong to the system where no server is for them.
+ * The thread's workload: remembered, and looked up again when its cgroup or the table changed. Threads of a workload
+ * that has servers and nothing else belong to the system where no server is for them.
  */
 static __always_inline __u32 slot_of(struct task_struct *p, struct thread *t)
 {

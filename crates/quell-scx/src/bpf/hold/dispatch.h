@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a CPU runs next.
+ * The next thread of a CPU.
  *
  * Problem: a CPU that chooses has one holder and several others with a claim: servers, the system, starving threads.
  *
- * Rule: in this order: a server with budget; the system's turn; a starving thread's; a latency-critical workload that is
- * owed a CPU; the holder's next thread; whoever inherits the CPU, if the holder has none; the system.
+ * Rule: in this order: a server with budget; the system's turn; a starving thread's; a latency-critical workload that
+ * is owed a CPU; the holder's next thread; the next holder in line, if there is none; the system.
  *
- * Limits: of a queue's first threads four are looked at for one that ran here last.
+ * Callers: `dispatch`: the operation of that name. `kick_idle_for_holder`: the operation `running`.
+ *
+ * Limits: of a queue's first threads four are tested for one that ran here last.
  */
 #ifndef QUELL_DISPATCH_H
 #define QUELL_DISPATCH_H
@@ -18,7 +20,7 @@
 #include "serve/serve.h"
 #include "queue/starving.h"
 
-/* The system's next thread comes here. */
+/* Dispatches the system's next thread to this CPU. */
 APART bool dispatch_system(__u32 cpu, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
@@ -28,15 +30,15 @@ APART bool dispatch_system(__u32 cpu, __u64 now)
 	return (queue_has_waiters(BOUND + cpu) && consume_first(BOUND + cpu, now)) || consume_any(SYSTEM, cpu, now);
 }
 
-/* Who starves is looked for on each CPU once in so many slices: together they cost at most this share of it. */
+/* A CPU scans for starving threads once in this number of slices: at most 1/16 of its time. */
 #define STARVING_SHARE 16
 
-/* A latency-critical workload that has work, and no more than it is guaranteed, gives a turn after so many times as long. */
+/* An LC workload within its guarantee yields a starvation turn only after PATIENCE * starving_ns. */
 #define PATIENCE 4
 
 /*
- * Somebody who waited too long, wherever that may be: their queue has its turn here, if a thread of it may run here. If the
- * holder has nothing to run, it yields the CPU: it takes it back when it has.
+ * Scans all slots for the thread that has waited for the longest, and dispatches from its queue if it starves. A holder
+ * that has nothing to run yields the CPU: it takes one again when it has.
  */
 APART bool scan_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
@@ -72,7 +74,7 @@ APART bool scan_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 	return true;
 }
 
-/* Has the holder just taken the CPU from whoever runs here? Then it has its turn first. */
+/* Has the holder just taken the CPU from the thread that runs here? Then its own thread comes first. */
 static __always_inline bool is_preempting(__u32 cpu)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder, runs = cpu_at(&shared, cpu)->runs;
@@ -85,7 +87,7 @@ static __always_inline bool dispatch_starving(__u32 cpu, bool prev_wants_on, __u
 	return now >= cpu_at(&shared, cpu)->look_at && !is_preempting(cpu) && scan_for_starving(cpu, prev_wants_on, now);
 }
 
-/* May it go on? Then it gets another slice. */
+/* Gives the previous thread another slice, if it is runnable and may run on. Returns true if so. */
 static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slot, __u64 now)
 {
 	if (!is_still_runnable(prev))
@@ -101,8 +103,8 @@ static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slo
 }
 
 /*
- * Would a thread with this place in the order of this queue be the slot's first here? Where the slot has several queues that
- * is compared by the slot's clock.
+ * Is a thread with this place in this queue first among the slot's that may run here? Several queues are compared by
+ * the slot's clock.
  */
 APART bool is_first_by_vtime(__u32 number, __u32 cpu, __u64 place, __u64 now)
 {
@@ -113,7 +115,7 @@ APART bool is_first_by_vtime(__u32 number, __u32 cpu, __u64 place, __u64 now)
 	return first == NOWHERE || (__s64)(first - place - ahead_of(number)) > 0;
 }
 
-/* It is not in the queue while it runs. Does it go on because it is next by the queue's order? */
+/* The running thread is in no queue. Lets it run on if it is first by the queue's order. Returns true if so. */
 static __always_inline bool try_continue(__u32 cpu, struct task_struct *prev, __u32 slot, __u64 now)
 {
 	if (!is_still_runnable(prev) || is_fifo(slot))
@@ -127,18 +129,19 @@ static __always_inline bool try_continue(__u32 cpu, struct task_struct *prev, __
 	return is_first_by_vtime(number, cpu, place_thread(t, number), now) && try_extend_slice(prev, slot, now);
 }
 
-/* A thread is counted a moment before it is in the queue. */
+/* A thread is counted a moment before it is in the queue: so often a CPU looks for it. */
 #define LOOKS 64
 /*
- * Not every such thread comes: one may have been sent to a CPU that a real-time thread took in that moment, of which the kernel
- * does not tell. So the CPU looks no more for a while.
+ * Not every such thread comes: a real-time thread may have taken the CPU to which it was sent, which the kernel does
+ * not report. So the CPU stops looking for this time.
  */
 #define LOOKS_AGAIN_NS 1000000ULL
 
 /*
- * No thread of the workload's queue may run here. Do more of them wait than are in the queue, which are on their way into
- * it? Then the CPU looks again at once: all the time it holds the lock that others need to pull a thread from here or to
- * wake one up here. So it does not for those who take a CPU by rule when they have come.
+ * No thread in the workload's queue may run here. If more are counted than are in the queue, some are on their way into
+ * it: kicks this CPU to choose again. Meanwhile it holds the rq lock that others need to move a thread from here or to
+ * wake one up here; so not for workloads whose threads take a CPU by rule when they have come. Returns true if it has
+ * work, or looks again.
  */
 APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
 {
@@ -148,7 +151,7 @@ APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
 		return false;
 	__s32 seen = in_queues(slot);
 
-	/* Somebody may have come since it was looked last. */
+	/* A thread may have come since the queue was examined last. */
 	if (seen > 0 && consume_any(slot, cpu, now))
 		return true;
 	if ((__s64)(w->queued - w->taken) <= seen + (__s32)w->pulls)
@@ -166,12 +169,12 @@ APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
 	return true;
 }
 
-/* So many of a queue's first threads are looked at for one that ran here last. */
+/* Of a queue's first threads this number are tested for one that ran here last. */
 #define NEAR 4
 
 /*
- * The workload's next thread comes here. Of BE threads that are within a slice of the first one, that which ran here last:
- * moving a thread between CPUs costs more than all the rest.
+ * Dispatches the workload's next thread to this CPU. Of BE threads that are within a slice of the first one, the one
+ * that ran here last: to move a thread between CPUs costs more than all the rest.
  */
 APART bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
 {
@@ -204,7 +207,7 @@ APART bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
 	return moved || consume(number) || (has_parts(slot) && consume_any(slot, cpu, now));
 }
 
-/* The CPU that nobody holds goes to whoever is next in line and has a thread that may run here. */
+/* Hands a CPU without a holder to the next in line that has a thread which may run here. */
 APART bool dispatch_next_holder(__u32 cpu, __u64 now)
 {
 	__u64 place = 0;
@@ -226,9 +229,9 @@ APART bool dispatch_next_holder(__u32 cpu, __u64 now)
 }
 
 /*
- * A latency-critical workload that is owed a CPU took one when its thread came. That can fail: the CPU may have given up
- * waiting for a thread that was on its way into the queue (its old CPU may stand still for long, where a hypervisor took
- * it). It is made good where a best-effort workload's slice ends.
+ * A latency-critical workload that is owed a CPU took one when its thread came. That can fail: the CPU may have given
+ * up waiting for a thread that was on its way into the queue (a hypervisor may have stopped its old CPU). Then it takes
+ * this one where a best-effort slice ends.
  */
 APART bool dispatch_owed_lc(__u32 cpu, __u32 holder, __u64 now)
 {
@@ -253,7 +256,7 @@ static __always_inline bool try_dispatch_owed_lc(__u32 cpu, __u64 now)
 	return holder < SYSTEM && !workload_at(&shared, holder)->lc && dispatch_owed_lc(cpu, holder, now);
 }
 
-/* The holder's next thread. Without one the holder yields the CPU. */
+/* Dispatches the holder's next thread. A holder without one yields the CPU. */
 static __always_inline bool dispatch_holder(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
@@ -262,7 +265,7 @@ static __always_inline bool dispatch_holder(__u32 cpu, struct task_struct *prev,
 
 	if (holder >= SYSTEM || is_banned(&shared, cpu))
 		return false;
-	/* Who is in the queue is counted: where nobody waits, the queue need not be looked at. */
+	/* Threads in the queue are counted: without any the queue need not be examined. */
 	if (has_waiters(workload_at(&shared, holder)) && (try_continue(cpu, prev, holder, now) || dispatch_next(cpu, holder, now)))
 		return true;
 	if (try_extend_slice(prev, holder, now) || await_enqueue(cpu, holder, now))
@@ -272,8 +275,8 @@ static __always_inline bool dispatch_holder(__u32 cpu, struct task_struct *prev,
 }
 
 /*
- * Have the system's threads their turn here? Where that depends on how long the one has waited that may run here, it is
- * looked for once in a slice.
+ * Tests whether the system's threads have their turn here. Where that depends on how long the first of them has waited,
+ * the queue is examined once a slice, which `look_for_system_at` records.
  */
 static __always_inline bool check_system_turn(__u32 cpu, bool polled, __u64 now)
 {
@@ -287,12 +290,12 @@ static __always_inline bool check_system_turn(__u32 cpu, bool polled, __u64 now)
 	return rule_system_turn(&shared, cpu, polled, now, system_waits_since(cpu, now));
 }
 
-/* On a server's CPU the turns of others end by the timer, so that its latency has no longer holes than this. */
+/* On a server's CPU the timer ends the turns of others after this, so that they delay the server by no more. */
 #define TURN_BESIDE_SERVER_NS 500000ULL
 /* The longest wait for a turn, for all budgets and periods. */
 #define LONGEST_BLACKOUT_NS 15000000000ULL
 
-/* Of a workload's threads that starve the first that may run here has a turn: no sooner than others are to wait anyway. */
+/* Gives a starving thread a turn beside a server: not before it has waited for the server's longest blackout. */
 APART bool scan_beside_server(__u32 cpu, __u32 at, __u64 now)
 {
 	__u64 blackout;
@@ -316,7 +319,7 @@ APART bool scan_beside_server(__u32 cpu, __u32 at, __u64 now)
 	return true;
 }
 
-/* A turn of other threads, though this server has work and budget: it ends soon. */
+/* Gives other threads a short turn, if one is due, though this server has work and budget. Returns true if so. */
 static __always_inline bool try_yield_turn(__u32 cpu, __u32 at, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
@@ -337,7 +340,7 @@ static __always_inline bool try_yield_turn(__u32 cpu, __u32 at, __u64 now)
 	return true;
 }
 
-/* Runs the CPU's highest server that has work and budget, or a turn of other threads beside it. */
+/* Dispatches from the CPU's highest server that has work and budget, or gives others a turn beside it. */
 static __always_inline bool dispatch_server(__u32 cpu, struct task_struct *prev, __u64 now)
 {
 	struct thread *t = is_still_runnable(prev) ? thread_of(prev) : NULL;
@@ -353,7 +356,7 @@ static __always_inline bool dispatch_server(__u32 cpu, struct task_struct *prev,
 	return false;
 }
 
-/* The first of those that wait in this queue get CPUs on which nothing runs. */
+/* Finds idle CPUs for the first threads of this queue. */
 APART int kick_idle_for_queue(__u32 number)
 {
 	__u32 looked = 0, slot = slot_of_number(number);
@@ -395,7 +398,7 @@ static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64
 		return;
 	clear_away(cpu);
 	cpu_at(&shared, cpu)->starving = 0;
-	/* One that goes on does not stop: it is accounted for here. */
+	/* `stopping` is not called for a thread that runs on: it is accounted here. */
 	if (is_still_runnable(prev)) {
 		struct thread *t = thread_of(prev);
 
@@ -409,7 +412,8 @@ static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64
 	if (system_has_waiters(cpu) && check_system_turn(cpu, polled, now) &&
 	    ((!polled && try_continue(cpu, prev, SYSTEM, now)) || dispatch_system(cpu, now)))
 		return;
-	if (dispatch_starving(cpu, is_still_runnable(prev), now) || try_dispatch_owed_lc(cpu, now) || dispatch_holder(cpu, prev, now))
+	if (dispatch_starving(cpu, is_still_runnable(prev), now) || try_dispatch_owed_lc(cpu, now) ||
+	    dispatch_holder(cpu, prev, now))
 		return;
 	if (cpu_at(&shared, cpu)->holder == NO_SLOT && dispatch_next_holder(cpu, now))
 		return;
@@ -419,7 +423,7 @@ static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64
 		try_extend_slice(prev, SYSTEM, now);
 }
 
-/* Is there a CPU on which nothing runs? */
+/* Is any CPU idle? */
 static __always_inline bool has_idle_cpu(void)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -430,8 +434,8 @@ static __always_inline bool has_idle_cpu(void)
 }
 
 /*
- * A thread that was put into the CPU's own queue runs, without a choice, and the holder got the CPU meanwhile: whoever waits
- * for it is passed on.
+ * A thread from the local queue runs, without a choice, and the CPU's holder changed meanwhile: idle CPUs are kicked
+ * for the holder's waiting threads.
  */
 static __always_inline void kick_idle_for_holder(__u32 cpu)
 {
@@ -442,8 +446,9 @@ static __always_inline void kick_idle_for_holder(__u32 cpu)
 }
 
 /*
- * A CPU that was found for one thread may have taken another one, which was before it in the queue and may run here alone, or has
- * its turn, or whose workload is owed a CPU. Then whoever waits still is passed on.
+ * A CPU that was found for one thread may have dispatched another one, which was before it in the queue and may run
+ * only here, or has its turn, or whose workload is owed a CPU. Then idle CPUs are kicked for the threads that still
+ * wait.
  */
 static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 now)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A thread whose workload asks for it is told before it loses its CPU: it gets a signal, and goes on for a moment unless it
- * yields. Who has taken the CPU holds it already and comes next.
+ * Grace: a signal to a thread before it loses its CPU.
  *
  * Problem: a runtime that is preempted while it holds a lock stops all its other threads.
  *
- * Rule: the signal of the workload's `grace` is sent to the thread that runs, and a timer preempts it after the grace.
+ * Rule: the signal of the workload's `grace` is sent to the thread that runs, and a timer preempts it after the grace
+ * unless it yields before. The CPU is handed over at once: the new holder's thread comes next.
+ *
+ * Callers: `begin_grace` in place of a kick or of SCX_ENQ_PREEMPT: `place/seek.h`, the operation `enqueue`,
+ * `kick_cpus`.
  *
  * Limits: kernels without `bpf_send_signal_task` (before 6.13) give no grace.
  */
@@ -63,7 +66,7 @@ APART bool send_grace_signal(__u32 cpu, __u32 slot)
 	return !bpf_timer_start(&notice->timer, workload_of(slot)->grace_ns, 0);
 }
 
-/* Whoever runs here is to leave. Does it go on for a moment? Then it is preempted when that is over. */
+/* Begins the grace of the thread that runs here. Returns false if it has none: then the caller preempts it at once. */
 static __always_inline bool begin_grace(__u32 cpu)
 {
 	__u32 slot = cpu_at(&shared, cpu)->runs;
@@ -71,7 +74,7 @@ static __always_inline bool begin_grace(__u32 cpu)
 	return slot < SYSTEM && workload_of(slot)->grace_ns && send_grace_signal(cpu, slot);
 }
 
-/* Of a CPU that has one already the kernel leaves it as it is. */
+/* The kernel does not initialise a timer twice. */
 static __always_inline void init_notice(__u32 cpu)
 {
 	struct notice *notice = bpf_map_lookup_elem(&notices, &cpu);

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who holds which CPU: taken at a wake-up, yielded when nothing is left to run, inherited.
+ * Holders of CPUs: taken at a wake-up, yielded when nothing is left to run, handed to the next in line.
  *
- * Problem: several CPUs and the loader hand the same CPU on at the same time, and none may wait for another.
+ * Problem: several CPUs and the loader hand over the same CPU concurrently, and none may wait for another.
  *
- * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was seen; `held` is counted up before
- * and down after, so that no workload has more than its limit at any moment. Then the CPU goes to the set of its kind, where
- * those who look for one find it. A CPU of a real-time thread is yielded.
+ * Rule: the holder is one word, exchanged by compare-and-swap from the holder that was read; `held` is counted up
+ * before and down after, so that no workload exceeds its limit at any moment. Then the CPU is moved to the set of its
+ * kind, where searches find it. A CPU on which a real-time thread runs is yielded.
  *
- * Limits: who loses the exchange tries three times, then takes a CPU that nobody holds, or waits in its queue.
+ * Callers: `place/seek.h` and `place/direct.h` at a wake-up, `hold/dispatch.h` at a choice, `hold/keep.h`,
+ * `tend/patrol.h`.
+ *
+ * Limits: a workload that loses the exchange tries three times, then takes a CPU without a holder, or its thread
+ * waits in the queue.
  */
 #ifndef QUELL_HOLDERS_H
 #define QUELL_HOLDERS_H
 
 #include "queue/queues.h"
 
-/* Now, on the CPU that does this. Where something has just stopped, that was now: the clock costs more than this. */
+/* The time, on the CPU itself. Where a thread has just stopped it is that time: to read the clock costs more. */
 static __always_inline __u64 time_on(const struct cpu *c)
 {
 	return c->stopped_at ? c->stopped_at : bpf_ktime_get_ns();
@@ -43,7 +47,10 @@ static __always_inline bool try_hand_over(__u32 cpu, __u32 from, __u32 to)
 		__sync_fetch_and_sub(&workload_at(&shared, from)->held, 1);
 	if (sets_on)
 		update_core_kinds(cpu);
-	/* It may have gone offline since it was chosen: either that sees the new holder, or it is seen here. */
+	/*
+	 * The CPU may have gone offline since it was chosen: either `cpu_offline` finds the new holder, or this finds
+	 * it offline.
+	 */
 	if (to < SYSTEM && !*(volatile __u32 *)&cpu_at(&shared, cpu)->online) {
 		if (__sync_val_compare_and_swap(&cpu_at(&shared, cpu)->holder, to, NO_SLOT) == to)
 			__sync_fetch_and_sub(&workload_at(&shared, to)->held, 1);
@@ -54,7 +61,7 @@ static __always_inline bool try_hand_over(__u32 cpu, __u32 from, __u32 to)
 	return true;
 }
 
-/* CPUs on which nothing runs look again. */
+/* Idle CPUs choose again. */
 static __always_inline void kick_idle_cpus(void)
 {
 	int i;
@@ -63,7 +70,10 @@ static __always_inline void kick_idle_cpus(void)
 		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
 }
 
-/* The holder has nothing to run here. Where it had all CPUs that it may have, its threads that wait may use another one now. */
+/*
+ * Takes the CPU from its holder, which has nothing to run here. Where that was at its limit, its waiting threads may use
+ * another CPU now: idle ones are kicked.
+ */
 static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
 	if (cpu >= MAX_CPUS || !try_hand_over(cpu, holder, NO_SLOT))
@@ -80,7 +90,10 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 /* Times that a latency-critical thread came and got no CPU, or may have lost the one that it got. */
 __u64 unserved;
 
-/* Marks and unmarks a CPU on which another CPU found a real-time thread. What the kernel reports (AWAY_REPORTED) has precedence. */
+/*
+ * Marks and unmarks a CPU on which another CPU found a real-time thread. What the kernel reports (AWAY_REPORTED) has
+ * precedence.
+ */
 static __always_inline void mark_rt_found(struct cpu *c)
 {
 	__sync_val_compare_and_swap(&c->away, 0, AWAY_FOUND);
@@ -91,7 +104,7 @@ static __always_inline void clear_rt_found(struct cpu *c)
 	__sync_val_compare_and_swap(&c->away, AWAY_FOUND, 0);
 }
 
-/* A higher scheduling class has the CPU: it is yielded, unless it is kept for a thread that stays. */
+/* A higher scheduling class has the CPU: marks it away, and yields it unless a thread is kept on it. */
 static __always_inline void mark_away(__u32 cpu, __u32 to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
@@ -118,7 +131,10 @@ static __always_inline void clear_away(__u32 cpu)
 		cpu_at(&shared, cpu)->away = 0;
 }
 
-/* A real-time thread runs on the CPU, which the kernel has not reported: marks the CPU away, and takes it from its holder. */
+/*
+ * A real-time thread runs on the CPU, which the kernel has not reported: marks the CPU away, and takes it from its
+ * holder.
+ */
 APART int yield_to_rt(__u32 cpu, __u32 pid)
 {
 	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != pid))
@@ -145,10 +161,10 @@ static __always_inline bool yield_if_rt(__u32 cpu)
 #define TRIES 3 /* when another CPU is faster, or a real-time thread turns out to have it */
 #define TRIED MAX_CPUS /* no CPU, but after as many tries: there may be one */
 
-/* The looks of each CPU, which does one at a time: interrupts are off. */
+/* The search of each CPU, which does one at a time: interrupts are off. */
 struct look looks[MAX_CPUS];
 
-/* A look for a CPU for the thread. Returns its number. */
+/* Prepares this CPU's search for a CPU for the thread. Returns this CPU. */
 static __always_inline __u32 init_look(struct task_struct *p, __u32 slot)
 {
 	__u32 here = bpf_get_smp_processor_id(), bytes = (shared.nr_cpus + 63) / 64 * sizeof(__u64);
@@ -172,13 +188,13 @@ APART __u32 look_for_unheld(__u32 here, __u32 except)
 	return rule_unheld(&shared, AT(looks, here, MAX_CPUS), except);
 }
 
-/* One that is bound to a CPU that was never there seems to use all. */
+/* The CPU, if the thread may use it. One that is bound to a CPU that never existed seems to use all. */
 static __always_inline __u32 cpu_if_allowed(struct task_struct *p, __u32 cpu)
 {
 	return cpu < MAX_CPUS && is_cpu_allowed(p, cpu) ? cpu : NO_CPU;
 }
 
-/* A thread of the workload comes: the CPU that the workload may have at once, if there is one. */
+/* A thread of the workload comes: the CPU that the rules let it take; NO_CPU: there is none. */
 static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 {
 	__u32 last = scx_bpf_task_cpu(p);
@@ -191,9 +207,9 @@ static __noinline __u32 choose_cpu(struct task_struct *p, __u32 slot)
 }
 
 /*
- * The CPU that a thread which wakes up is sent to. Of a real-time thread that takes an idle CPU the kernel does not tell, and
- * of one that preempts one of ours not before it does: then the thread would have to look for another CPU, while that one
- * waits.
+ * The CPU to which a thread that wakes up is sent: not one that a real-time thread has or gets. The kernel does not
+ * report a real-time thread that takes an idle CPU, and one that preempts a thread of ours not before it does so: then
+ * the woken thread would have to look for another CPU.
  */
 static __always_inline __u32 choose_free_cpu(struct task_struct *p, __u32 slot)
 {
@@ -217,7 +233,7 @@ static __always_inline bool try_take_cpu(__u32 cpu, __u32 slot)
 	return true;
 }
 
-/* A thread of the workload waits: the CPU that the workload gets at once; NO_CPU or TRIED, if there is none. */
+/* A thread of the workload waits: takes a CPU for it by the rules. NO_CPU or TRIED, if there is none. */
 static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 {
 	int i;
@@ -233,7 +249,7 @@ static __always_inline __u32 take_cpu(struct task_struct *p, __u32 slot)
 	return TRIED;
 }
 
-/* The workload gets a CPU that nobody holds, if there is one for the thread. */
+/* Takes a CPU without a holder for the workload and kicks it, if there is one for the thread. */
 static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, __u32 except)
 {
 	if (!workload_of(slot)->on_wake_up)
@@ -245,27 +261,28 @@ static __always_inline void take_unheld_cpu(struct task_struct *p, __u32 slot, _
 }
 
 /*
- * A thread of the workload has come to this CPU, which was chosen for it. The kernel's lock of the CPU is held: from here on
- * the CPU neither decides nor goes to a higher class before the thread is in its queue. Takes it if the rules allow that.
+ * A thread of the workload has come to this CPU, which was chosen for it. The kernel's lock of the CPU is held: from
+ * here on the CPU neither decides nor goes to a higher class before the thread is in its queue. Takes it if the rules
+ * allow that.
  */
 static __always_inline bool try_take_chosen(__u32 cpu, __u32 slot)
 {
 	return workload_of(slot)->on_wake_up && cpu_fit(cpu, slot) < UNFIT && !yield_if_rt(cpu) && try_take_cpu(cpu, slot);
 }
 
-/* The place of who inherits the CPU, after this place in the line; NOT_IN_LINE: nobody does. */
+/* The place in the line of the next holder, after this place; NOT_IN_LINE: there is none. */
 APART __u64 next_in_line(__u32 cpu, __u64 after)
 {
 	return rule_next_holder(&shared, cpu, after);
 }
 
-/* Who inherits the CPU. */
+/* The slot that is next in line for the CPU; NO_SLOT: none is. */
 static __always_inline __u32 next_holder(__u32 cpu)
 {
 	return slot_in_line(next_in_line(cpu, 0));
 }
 
-/* May the workload take a CPU from best-effort work? */
+/* May the workload take one more CPU from best-effort work? */
 static __always_inline bool is_owed_cpu(__u32 slot)
 {
 	struct workload *w = workload_of(slot);
@@ -274,8 +291,9 @@ static __always_inline bool is_owed_cpu(__u32 slot)
 }
 
 /*
- * A thread runs on a CPU that another workload holds: the CPU changed hands while it chose the thread, and the kernel loses
- * a kick of a CPU that is just choosing. A latency-critical thread may keep it; else the CPU looks again.
+ * A thread runs on a CPU that another workload holds: the holder changed while the CPU chose the thread, and the kernel
+ * loses a kick of a CPU that is choosing. A latency-critical thread's workload takes it if it may; else the CPU is
+ * kicked.
  */
 static __always_inline void resolve_holder(__u32 cpu, __u32 holder, __u32 slot)
 {
@@ -285,7 +303,7 @@ static __always_inline void resolve_holder(__u32 cpu, __u32 holder, __u32 slot)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* The CPU's request is over, and with it the ban of its siblings: they look for work again. */
+/* The CPU's request ends, and with it the ban of its siblings: they are kicked. */
 static __always_inline void end_request(__u32 cpu)
 {
 	if (cpu >= MAX_CPUS)

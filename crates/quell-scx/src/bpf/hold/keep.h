@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A best-effort thread stays on its CPU while a real-time or a latency-critical thread has that, if no other CPU is free.
+ * Keep a preempted best-effort thread in its CPU's local queue, unless another CPU is free.
  *
- * Problem: mostly it gets the CPU back in a moment, and the way through its queue costs much more than that moment.
+ * Problem: mostly it has the CPU back in a moment, and the way through its queue costs much more than that moment.
  *
- * Rule: it goes on with what is left of its slice. Behind a real-time thread its workload goes on holding the CPU; a
- * latency-critical workload holds the CPU itself. Where the other one does not leave, the thread goes to its queue: behind
- * a latency-critical thread when the slice of that ends, and from behind a real-time thread the loader fetches it. It has
- * the kernel enqueue the thread anew, which nothing here can do.
+ * Rule: the thread runs on with the rest of its slice. Behind a real-time thread its workload remains the holder;
+ * behind a latency-critical one that one's workload holds the CPU. Where the other thread does not leave, the kept
+ * one goes to its queue: behind a latency-critical thread when that one's slice ends, from behind a real-time thread
+ * by the loader, which has the kernel enqueue it anew, as nothing here can.
  *
- * Limits: normal threads only, without a quota, one a CPU. One that stayed in vain has lost up to a slice.
+ * Callers: the operations `stopping` (`keep_behind_lc`), `cpu_release` (`keep_behind_rt`), `running` (`resume_kept`),
+ * `enqueue` and `quiescent` (`cancel_keep`); `tend/patrol.h` (`fetch_kept`).
+ *
+ * Limits: normal threads only, without a quota, one a CPU. A thread that was kept in vain has lost up to a slice.
  */
 #ifndef QUELL_KEEP_H
 #define QUELL_KEEP_H
@@ -44,19 +47,20 @@ static __always_inline void cancel_keep(struct task_struct *p, struct thread *t)
 	}
 }
 
-/* Threads of a workload that wait for each other more often than this are expected to do so again. */
+/* A workload whose threads waited for each other within this time is expected to be contended again. */
 #define CROWDED_NS 250000ULL
 
-/* Will a thread of the workload find the others asleep? */
+/* Is a thread of the workload likely to find no others waiting? */
 static __always_inline bool is_uncontended(const struct workload *w, __u64 now)
 {
 	return !has_waiters(w) && has_elapsed(w->crowded_at, now, CROWDED_NS);
 }
 
 /*
- * Did the thread lose its slice to a latency-critical thread that has just taken the CPU, so that it may be kept behind that
- * one? Not where other threads of that workload wait: the kernel does not call dispatch before the kept thread has run. Not
- * where another thread is kept: that one runs next, and the two would preempt each other while the holder sleeps.
+ * Did the thread lose its slice to a latency-critical thread that has just taken the CPU, so that it may be kept behind
+ * that one? Not where other threads of that workload wait: the kernel does not call dispatch before the kept thread has
+ * run. Not where another thread is kept: that one runs next, and the two would preempt each other while the holder
+ * sleeps.
  */
 static __always_inline bool may_keep_behind_lc(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
 {
@@ -68,7 +72,10 @@ static __always_inline bool may_keep_behind_lc(struct task_struct *p, struct thr
 	       is_uncontended(workload_of(holder), now);
 }
 
-/* Gives the thread back what was left of its slice, for which the kernel keeps it in the local queue. Returns true if so. */
+/*
+ * Gives the thread back what was left of its slice, for which the kernel keeps it in the local queue. Returns true if
+ * so.
+ */
 static __always_inline bool keep_behind_lc(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
 {
 	if (!may_keep_behind_lc(p, t, cpu, now))
@@ -79,7 +86,7 @@ static __always_inline bool keep_behind_lc(struct task_struct *p, struct thread 
 	return true;
 }
 
-/* Is there a CPU of this kind that nobody holds? */
+/* Is there a CPU of this kind without a holder? */
 APART bool has_free_of(__u32 kind)
 {
 	struct set *set = of_kind(&shared, kind);
@@ -107,13 +114,16 @@ APART bool has_free(void)
 	return false;
 }
 
-/* Is there a CPU that nobody holds? */
+/* Is there a CPU without a holder? */
 static __always_inline bool has_free_cpu(void)
 {
 	return sets_on ? has_free_of(0) || has_free_of(1) : has_free();
 }
 
-/* May the thread that a real-time thread preempted be kept behind that one? It is alone in the local queue, and no CPU is free. */
+/*
+ * May the thread that a real-time thread preempted be kept behind that one? It is alone in the local queue, and no CPU
+ * is free.
+ */
 static __always_inline bool may_keep_behind_rt(const struct cpu *c)
 {
 	__u32 holder = c->holder;
@@ -143,7 +153,7 @@ static __always_inline bool is_wanted_by_lc(__u32 cpu)
 	return next < SYSTEM && is_owed_cpu(next);
 }
 
-/* Is there somebody in the line for the CPU, which nobody holds, who comes before this best-effort workload? */
+/* Does another workload come before this best-effort one in the line for a CPU without a holder? */
 static __always_inline bool is_preceded(__u32 cpu, __u32 slot)
 {
 	__u32 next = next_holder(cpu);
@@ -156,8 +166,8 @@ static __always_inline bool is_preceded(__u32 cpu, __u32 slot)
 }
 
 /*
- * The latency-critical thread that took the CPU sleeps: hands the CPU back to the workload from which it was taken. Not if a
- * workload before that one waits. Returns true if the workload has it again.
+ * The latency-critical thread that took the CPU sleeps: hands the CPU back to the workload from which it was taken. Not
+ * if a workload before that one waits. Returns true if the workload has it again.
  */
 static __always_inline bool try_return_cpu(__u32 cpu, __u32 slot)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The rules: who gets a CPU at a wake-up, who inherits one at a yield, when a ban ends, when the system has its turn.
+ * The rules: the CPU that a wake-up takes, the next holder at a yield, the end of a ban, the turn of the system.
  *
  * Problem: what a policy wants has to happen at the event, before the loader could know of it.
  *
- * Rule: each mirrors its reference function in quell-model's `rule` module. No helper of the kernel is used here, so that the
- * tests can run these functions beside the reference. What they need beside that is in
- * `lib/env.h`.
+ * Rule: each mirrors its reference function in quell-model's `rule` module. No kernel helper is called here, so that
+ * tests can run these functions beside the reference. What they need beside that is in `lib/env.h`.
  *
- * Limits: a choice is of the moment at which it looks. Who acts on it compares again (`try_hand_over`). All slots that wait are looked at
- * if each holds CPUs already or has a rank.
+ * Callers: `hold/holders.h`, `place/look.h`, `hold/dispatch.h`, `place/seek.h`; on the host quell-scx-rules.
+ *
+ * Limits: a choice may be stale when it is acted on: `try_hand_over` compares again. All waiting slots are visited if
+ * each holds CPUs already or has a rank.
  */
 #ifndef QUELL_RULES_H
 #define QUELL_RULES_H
@@ -17,19 +18,19 @@
 #include "place/kinds.h"
 #include "hold/waiting.h"
 
-/* Has it lasted so long? Not at all, if it began on another CPU after the clock was read here. */
+/* Has this span passed since then? No, if `since` was read on another CPU after `now` was read here. */
 static inline bool has_elapsed(__u64 since, __u64 now, __u64 span)
 {
 	return (__s64)(now - since) >= (__s64)span;
 }
 
-/* `ban_holds`: as long as the CPU works on the request that the ban was imposed for. */
+/* `ban_holds`: as long as the CPU works on the request for which the ban was imposed. */
 static inline bool rule_ban_holds(__u64 banned_for, __u64 now_on)
 {
 	return now_on != 0 && now_on == banned_for;
 }
 
-/* Does a sibling's ban park this CPU? */
+/* Is this CPU parked by a sibling's ban? */
 static __always_inline bool is_banned(const struct shared *s, __u32 cpu)
 {
 	if (!s->bans)
@@ -45,7 +46,7 @@ static __always_inline bool is_banned(const struct shared *s, __u32 cpu)
 	return false;
 }
 
-/* May the CPU be handed out? */
+/* May the CPU be handed over? */
 static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 {
 	if (cpu >= MAX_CPUS)
@@ -55,7 +56,7 @@ static __always_inline bool is_available(const struct shared *s, __u32 cpu)
 	return c->in_pool && c->online && !c->away && !SERVED(s, cpu) && !is_banned(s, cpu);
 }
 
-/* From whom a CPU would be taken, the first first; and what runs beside it, the best first. */
+/* The class of the holder from which a CPU would be taken, the best first; and what its siblings run, the best first. */
 enum from { FROM_NO_HOLDER, FROM_BEST_EFFORT, FROM_LATENCY_CRITICAL, FROM_NONE };
 enum beside { BESIDE_NONE, BESIDE_OTHERS, BESIDE_ITSELF, BESIDES };
 #define UNFIT (FROM_NONE * BESIDES)
@@ -80,7 +81,7 @@ static __always_inline __u32 rule_beside(const struct shared *s, __u32 cpu, __u3
 	return worst;
 }
 
-/* How fit is the CPU for one more of the workload's threads? The lower the better; UNFIT: it may not have it. */
+/* Fitness of the CPU for one more of the workload's threads, the lower the better; UNFIT: the workload may not have it. */
 static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
 {
 	if (slot >= SYSTEM || cpu >= MAX_CPUS || !is_available(s, cpu))
@@ -105,27 +106,27 @@ static inline __u32 rule_fit(const struct shared *s, __u32 cpu, __u32 slot)
 	return from * BESIDES + rule_beside(s, cpu, slot);
 }
 
-/* Nothing is better than the CPU where the workload's thread ran last. */
+/* Is the CPU where the workload's thread ran last the best of all? */
 static inline bool rule_is_best(const struct shared *s, __u32 slot, __u32 last)
 {
 	return last < MAX_CPUS && workload_at(s, slot)->held < workload_at(s, slot)->limit && !FIT(s, last, slot);
 }
 
-/* `find_cpu_to_overtake`: is who runs further ahead in virtual time than the wake-up latency of who wakes up? */
+/* `overtakes`: is the running thread further ahead in virtual time than the wake-up latency of the woken one? */
 static inline bool rule_overtakes(__u64 running, __u64 woken, __u64 latency)
 {
 	return (__s64)(running - woken) > 0 && running - woken > latency;
 }
 
-/* The place in the line of who holds so many other CPUs: by rank, then by those. */
+/* The place in the line of a workload that holds this number of other CPUs: by rank, then by that number. */
 static inline __u64 rule_place(const struct workload *w, __u32 held)
 {
 	return ((__u64)w->rank << 16) | (held & 0xffff);
 }
 
 /*
- * A place in the line for a CPU, no two the same. From the highest bit on: is it not an LC workload below its guarantee, is
- * it not an LC workload, rank, CPUs held, slot. None is 0.
+ * A place in the line for a CPU, no two the same. From the highest bit on: is it not an LC workload below its
+ * guarantee, is it not an LC workload, rank, CPUs held, slot. None is 0.
  */
 #define NOT_IN_LINE (~0ULL)
 #define BEHIND_OWED (1ULL << 61)
@@ -183,10 +184,10 @@ static __always_inline __u64 rule_first_in_line(struct shared *s, __u32 lc, __u3
 }
 
 /*
- * `heir`: among those that wait and have a place in the line, first an LC workload below its guarantee, then LC before BE,
- * then the lowest rank, then who holds the fewest other CPUs, then the lowest slot. Nobody inherits a banned CPU, and nobody
- * beyond the limit. Those up to the place `after` turned out to have no thread that may run on the CPU; 0: none did. Returns
- * the heir's place.
+ * Reference: `heir`. Place of the next holder: among the slots that wait and have a place in the line, first an LC
+ * workload below its guarantee, then LC before BE, then the lowest rank, then the fewest other CPUs held, then the
+ * lowest slot. None for a banned CPU, and no slot beyond its limit. Slots up to the place `after` turned out to have no
+ * thread that may run on the CPU; 0: none did.
  */
 static __always_inline __u64 rule_next_holder(struct shared *s, __u32 cpu, __u64 after)
 {
@@ -198,7 +199,7 @@ static __always_inline __u64 rule_next_holder(struct shared *s, __u32 cpu, __u64
 	return first == NOT_IN_LINE && s->waiting[0].words ? rule_first_in_line(s, 0, holder, after) : first;
 }
 
-/* Does the workload hold no more CPUs than are its own whatever others want? */
+/* Does the LC workload hold no more CPUs than it is guaranteed? */
 static inline bool is_within_guarantee(const struct workload *w)
 {
 	return w->lc && w->held <= w->guaranteed;
@@ -211,10 +212,9 @@ static inline bool rule_system_turn_begins(const struct shared *s, __u32 cpu, __
 }
 
 /*
- * Do the system's threads have their turn on this CPU, before anybody else? Always where it is parked; slice by slice with
- * a BE workload, and with whoever would inherit a CPU that nobody holds; on an LC's CPU only when they have waited for as
- * long as is allowed, and twice as long where the LC has no more than it is guaranteed, or where the loop polls: others give
- * way first.
+ * Do the system's threads have their turn on this CPU, before all others? Always where it is parked; slice by slice
+ * with a BE workload, and where the CPU has no holder; on an LC's CPU only when they have waited for `system_ns`, and
+ * for twice that where the LC has no more than it is guaranteed, or where the loop polls: other CPUs come first.
  */
 static inline bool rule_system_turn(const struct shared *s, __u32 cpu, bool polls, __u64 now, __u64 waiting_since)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Functions of sched_ext that have other names, or other arguments, on other kernels.
+ * Kfuncs of sched_ext that have other names, or other arguments, on other kernels.
  *
- * Problem: Linux 6.13 renamed what 6.12 called dispatch and consume; 6.19 has second versions of what returned nothing or had
- * five arguments, and says that the first ones go; 7.1 gave move_to_local flags. The second version of reenqueue_local may be
- * called anywhere, and takes the place of `cpu_release`, which goes.
+ * Problem: Linux 6.13 renamed what 6.12 called dispatch and consume; 6.19 has second versions of those that returned
+ * nothing or had five arguments, and deprecates the first; 7.1 gave move_to_local flags. The second version of
+ * reenqueue_local may be called anywhere, and takes the place of `cpu_release`, which goes.
  *
- * Rule: each form is declared by its name and its types, and is weak: a form that the running kernel lacks, or has with other
- * types, is zero, and the verifier drops the call. The present form is taken where it is there, then later ones, then that of
- * 6.12. Kernels that have several of them try the others: tests say so by `prefers`. The part of a name after three
- * underscores is ours: libbpf leaves it out.
+ * Rule: each form is declared by its name and its types, and is weak: a form that the running kernel lacks, or has
+ * with other types, is zero, and the verifier drops the call. The present form is taken where the kernel has it, then
+ * later ones, then that of 6.12. Tests choose another order by `prefers`. The part of a name after three underscores
+ * is ours: libbpf leaves it out.
+ *
+ * Callers: included by `lib/kernel.h` alone; its functions are called by the kernel's names.
  *
  * Limits: a kernel that has none of the forms is refused by the loader (`kernel::missing`), which has the same table.
  */
@@ -146,7 +148,7 @@ static __always_inline void reenqueue_local_later(void)
 
 struct task_struct *scx_bpf_cpu_curr___ours(__s32 cpu) IF_THERE;
 
-/* Before Linux 6.18 the run queue is looked into. The caller reads it under RCU, or at its own risk: reads cannot fail. */
+/* Before Linux 6.18 the run queue is read. The caller reads it under RCU, or at its own risk: reads cannot fail. */
 static __always_inline struct task_struct *scx_bpf_cpu_curr(__s32 cpu)
 {
 	if (bpf_ksym_exists(scx_bpf_cpu_curr___ours))

@@ -2,11 +2,11 @@
 /*
  * What the rules need of the environment in which they run.
  *
- * Problem: the rules run in the kernel, whose verifier wants bounded loops and checks a function once only if it is called, and
- * on the host, where tests compare them with their reference functions.
+ * Problem: the rules run in the kernel, whose verifier wants bounded loops, and calls of global functions where it would
+ * follow inlined code again and again; and on the host, where tests compare them with their reference functions.
  *
- * Rule: twelve macros, each in two implementations: for the BPF program (in the kernel, or on the host's simulated kernel), and
- * for the rules alone on the host.
+ * Rule: twelve macros, each in two implementations: for the BPF program (in the kernel, or on the host's simulated
+ * kernel), and for the rules alone on the host.
  *
  *   FOR(i, from, to)                  a loop
  *   WHILE(condition)                  likewise

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the scheduler uses of the kernel: the few fields that it reads, found by name in the running kernel's type
- * information, and the functions and numbers of sched_ext.
+ * The kernel's interface: the fields that are read, found by name in the running kernel's BTF, and the kfuncs and
+ * constants of sched_ext.
  *
- * Problem: the same program has to load on kernels that have other fields, names and functions.
+ * Problem: the same object has to load on kernels with other fields, names and functions.
  *
- * Rule: fields are found by name when the program is loaded. A function that some kernels lack is weak, and asked for
- * before it is called. `lib/compat.h` has those that changed their names.
+ * Rule: fields are relocated by name when the program is loaded (CO-RE). A kfunc that some kernels lack is weak, and
+ * tested for before it is called. Those that changed their names are in `lib/compat.h`.
  *
- * Limits: what no kernel tells by its types, as the meaning of a flag, is taken for constant.
+ * Callers: `lib/task.h` and `lib/state.h`, and through them every header.
+ *
+ * Limits: what BTF does not describe, as the meaning of a flag, is taken for constant.
  */
 #ifndef QUELL_KERNEL_H
 #define QUELL_KERNEL_H
@@ -65,7 +67,7 @@ struct cfs_bandwidth {
 	__u64 burst;
 } KEEP_NAMES;
 
-/* What the kernel keeps of a cgroup's cpu.weight, cpu.idle and cpu.max, whichever scheduler runs. */
+/* A cgroup's cpu.weight, cpu.idle and cpu.max, which the kernel keeps whichever scheduler runs. */
 struct task_group {
 	struct cgroup_subsys_state css;
 	int idle;
@@ -112,7 +114,7 @@ static __always_inline bool is_in_io(struct task_struct *task)
 
 #define STACK_BYTES 16384UL /* of the kernel's stack of a thread: stacks begin at multiples of it */
 
-/* How much of the kernel's stack a thread uses that does not run; 0: not told on this architecture. */
+/* Bytes on the kernel stack of a thread that does not run; 0: unknown on this architecture. */
 #define bytes_on_stack(p) \
 	(bpf_core_field_exists((p)->thread.sp) ? STACK_BYTES - ((p)->thread.sp & (STACK_BYTES - 1)) : 0)
 
@@ -155,7 +157,7 @@ struct rq {
 
 extern const struct rq runqueues __ksym;
 
-/* Is this CPU scheduled together with its siblings? */
+/* Does core scheduling apply to this CPU? */
 static __always_inline bool is_scheduled_by_core(const struct rq *rq)
 {
 	return bpf_core_field_exists(rq->core_enabled) && rq->core_enabled;
@@ -313,10 +315,10 @@ static __always_inline __u32 owner_of(struct cgroup *cgroup)
 	return attributes ? BPF_CORE_READ(attributes, ia_uid.val) : 0;
 }
 
-/* A function that the kernel's verifier looks at once, whatever it is called with, and not once a call. */
+/* A global function: the verifier checks it once, for any arguments, and not once a call. */
 #define APART __noinline
 
-/* A variable that the loader sets before the kernel sees the program: what it turns off costs nothing. */
+/* A constant that the loader sets before the program is verified: the verifier drops the code that it turns off. */
 #define SWITCH const volatile bool
 
 #define OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)

@@ -2,13 +2,16 @@
 /*
  * Sets of CPUs and of slots, as bits.
  *
- * Problem: who looks for one of a few among a thousand must not look at all.
+ * Problem: a search for one of a few among a thousand must not visit all.
  *
- * Rule: a bit each, and a word that says which words are not empty: who looks goes from one that is in to the next. Several
- * CPUs and the loader write at once, atomically. Whoever empties a word says so, then looks again: another may have filled it
- * meanwhile, and seen it told already.
+ * Rule: a bit each, and a summary word in which a bit says that a word is not empty: a search goes from one member to
+ * the next. CPUs and the loader write concurrently, atomically. A writer that empties a word clears its bit in the
+ * summary, then reads the word again: another CPU may have filled it meanwhile, and found the summary's bit still
+ * set.
  *
- * Limits: what changes in between is seen late. Who looks compares what it finds, and who writes looks again afterwards.
+ * Callers: `place/kinds.h`, `hold/waiting.h`, `place/look.h`; AT, cpu_at and workload_at everywhere.
+ *
+ * Limits: a concurrent change may be missed. A reader verifies what it finds, and a writer searches again afterwards.
  */
 #ifndef QUELL_SETS_H
 #define QUELL_SETS_H
@@ -39,7 +42,7 @@ static __always_inline __u32 first_bit(__u64 word)
 	return place[((word & -word) * 0x03f79d71b4cb0a89ULL) >> 58];
 }
 
-/* All that are in the set, from the lowest on: `at` is one after the other. What is put in meanwhile may be left out. */
+/* All members of the set, from the lowest on: `at` is one after the other. One that is added meanwhile may be missed. */
 #define EACH_IN(set, at)                                                                                      \
 	for (__u64 words_ = (set)->words, bits_ = 0; words_ && GOES_ON; words_ &= words_ - 1)                 \
 		for (bits_ = *AT((set)->word, first_bit(words_), SET_WORDS); bits_ && GOES_ON; bits_ &= bits_ - 1) \
@@ -52,23 +55,23 @@ static __always_inline bool set_contains(const struct set *set, __u32 at)
 
 static __always_inline void set_add(struct set *set, __u32 at)
 {
-	__u64 *word = AT(set->word, at / 64, SET_WORDS), bit = 1ULL << at % 64, told = 1ULL << (at / 64 & (SET_WORDS - 1));
+	__u64 *word = AT(set->word, at / 64, SET_WORDS), bit = 1ULL << at % 64, summary = 1ULL << (at / 64 & (SET_WORDS - 1));
 
 	if (!(*(volatile __u64 *)word & bit))
 		__sync_fetch_and_or(word, bit);
-	if (!(*(volatile __u64 *)&set->words & told))
-		__sync_fetch_and_or(&set->words, told);
+	if (!(*(volatile __u64 *)&set->words & summary))
+		__sync_fetch_and_or(&set->words, summary);
 }
 
 static __always_inline void set_remove(struct set *set, __u32 at)
 {
-	__u64 *word = AT(set->word, at / 64, SET_WORDS), bit = 1ULL << at % 64, told = 1ULL << (at / 64 & (SET_WORDS - 1));
+	__u64 *word = AT(set->word, at / 64, SET_WORDS), bit = 1ULL << at % 64, summary = 1ULL << (at / 64 & (SET_WORDS - 1));
 
 	if (!(*(volatile __u64 *)word & bit) || __sync_fetch_and_and(word, ~bit) & ~bit)
 		return;
-	__sync_fetch_and_and(&set->words, ~told);
+	__sync_fetch_and_and(&set->words, ~summary);
 	if (*(volatile __u64 *)word)
-		__sync_fetch_and_or(&set->words, told);
+		__sync_fetch_and_or(&set->words, summary);
 }
 
 #endif

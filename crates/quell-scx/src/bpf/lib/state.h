@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The scheduler's state: what it shares with the loader, the table of cgroups, and what it knows of each thread.
+ * State of the scheduler: switches, the shared memory, the record of each thread.
  *
- * Problem: each event has to find what is known of its thread and of its CPU, without a lock.
+ * Problem: each event has to find the records of its thread and of its CPU, without a lock.
  *
- * Rule: a thread's record lives and dies with the thread (task storage), a CPU's and a workload's are places of an array.
- * Indices are masked where they are used, so that the verifier sees them within their table.
+ * Rule: a thread's record lives and dies with the thread (task storage); those of CPUs and workloads are elements of
+ * arrays. Indices are masked where they are used, so that the verifier sees them within their table.
  *
- * Limits: what is beyond an array is masked into it: callers compare first.
+ * Callers: every header of the BPF program.
+ *
+ * Limits: an index beyond an array is masked into it: callers compare first.
  */
 #ifndef QUELL_STATE_H
 #define QUELL_STATE_H
@@ -26,7 +28,7 @@ SWITCH caches_on;
 /* Are there more than a few CPUs, so that sets of them are kept? */
 SWITCH sets_on;
 
-/* A thread that waited for so long has its turn: half of the time after which the kernel's watchdog ends the scheduler. */
+/* A runnable thread is overdue after this: half of the time after which the kernel's watchdog ends the scheduler. */
 const volatile __u64 overdue_ns = 15000000000ULL;
 
 #include "place/look.h"
@@ -52,7 +54,7 @@ APART __u32 cpu_fit(__u32 cpu, __u32 slot)
 	return rule_fit(&shared, cpu, slot);
 }
 
-/* Has a real-time thread the CPU, or will have it as soon as the CPU chooses? */
+/* Does a real-time thread have the CPU, or get it at the CPU's next choice? */
 static __always_inline bool has_rt_task(__u32 cpu)
 {
 	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
@@ -70,7 +72,7 @@ APART __u32 find_in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
 	return look ? rule_in_place(&shared, look, kind, in, but) : NO_CPU;
 }
 
-/* What the CPU's kind depends on has changed, and its siblings'. */
+/* The CPU's holder or state has changed: its kind and its siblings' are updated. */
 APART int update_core_kinds(__u32 cpu)
 {
 	rule_update_core_kinds(&shared, cpu);
@@ -99,29 +101,29 @@ struct {
 } wakeups SEC(".maps");
 
 struct thread {
-	__u64 cgroup;     /* as of the last look */
-	__u32 generation; /* of the table of cgroups, as of the last look; 0: never looked, or it may have moved */
+	__u64 cgroup;     /* as of the last lookup */
+	__u32 generation; /* of the table of cgroups, as of the last lookup; 0: none yet, or it may have moved */
 	__u32 slot;
 	__u32 waits_in;   /* the number of the queue in which it waits, plus one (`queue/bound.h`); 0: none */
 	__u32 chosen;     /* the CPU that was chosen for it when it woke up, plus one, until it comes there */
 	__u32 woke;       /* did it wake up since it ran last? */
-	__u32 was_runnable;    /* did it leave its CPU while it could have gone on? */
-	__u32 stopped_on; /* the CPU where it stopped last and may stay, plus one; 0: it may not, or is in a queue again */
-	__u32 overdue;    /* has it waited for so long that it has its turn whatever its share and quota? */
+	__u32 was_runnable;    /* was it still runnable when it stopped? */
+	__u32 stopped_on; /* the CPU where it stopped last and may be kept, plus one; 0: it may not, or is in a queue again */
+	__u32 overdue;    /* has it waited for `overdue_ns`? It has its turn then, whatever its share and quota */
 	__u64 waits_since; /* since when it waits in that queue */
-	__u64 runnable_since; /* since when it could run and does not; 0: it runs or sleeps */
+	__u64 runnable_since; /* since when it is runnable and does not run; 0: it runs or sleeps */
 	__u64 ran_at;     /* until when its run time is accounted for */
 	__u64 slice_left; /* ns, of the slice that it was given last, as of then */
 	__u64 request;    /* when it began what it works on: it ran first after it woke up, or was given it by a system call */
 	__u64 vtime;
-	__u64 vtime_of;   /* the number of the queue whose clock that is by, plus one */
+	__u64 vtime_of;   /* the number of the queue by whose clock that is, plus one */
 	__u64 unpriced;   /* ns that it ran and that are not in its virtual time yet */
 
 	__u32 served;     /* the server for which it waits or runs, counted over all CPUs, plus one; 0: none */
 	__u32 unserved;   /* its workload has servers, but none for it: it is the system's */
 	__u64 turn;       /* its place in the server's queue: when its turn of a slice began to be due; 0: it sleeps */
 
-	__u64 tg;         /* the address of its cgroup's record in the kernel, as of the last look */
+	__u64 tg;         /* the address of its task_group, as of the last lookup */
 	__u32 groups_generation;
 	__u32 group;      /* its place */
 	__u64 counted_in; /* the cgroup in whose load it is counted */
@@ -131,10 +133,10 @@ struct thread {
 	__u32 member;     /* its own workload's slot, where another one leads */
 	__u32 own_weight; /* given by the loader; 0: none */
 	__u64 latency;    /* likewise, ns */
-	__u32 first;      /* does it come first in its queue because it overtakes? */
+	__u32 first;      /* is it first in its queue because it overtakes another one? */
 
 	__u64 blocked_since; /* when it began to sleep without being interruptible, last */
-	__u32 boosted;         /* does it go on because it stopped inside the kernel? */
+	__u32 boosted;         /* does it run because it was preempted in the kernel? (`tend/boost.h`) */
 
 	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
 };
@@ -151,13 +153,13 @@ static __always_inline struct thread *thread_of(struct task_struct *p)
 	return bpf_task_storage_get(&threads, p, 0, 0);
 }
 
-/* Is it the thread that decides? */
+/* Is it the loop, the loader's thread that decides? */
 static __always_inline bool is_loop(struct task_struct *p)
 {
 	return p->pid == (__s32)shared.loops_thread;
 }
 
-/* And does it have a CPU of its own, on which it polls? */
+/* The loop polls where it is bound to a CPU of its own. */
 static __always_inline bool is_polling_loop(struct task_struct *p)
 {
 	return is_loop(p) && p->nr_cpus_allowed == 1;

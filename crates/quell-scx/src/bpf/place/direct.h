@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A thread that wakes up is put onto its CPU where that is chosen, and not only when it comes there.
+ * Direct dispatch: a thread that wakes up is inserted into its CPU's local queue in `select_cpu`.
  *
- * Problem: a wake-up that goes through `enqueue` costs one callback more, and looks at the CPU twice.
+ * Problem: a wake-up that goes through `enqueue` costs one callback more, and examines the CPU twice.
  *
- * Rule: `select_cpu` takes the CPU for the thread's workload, by compare-and-swap of the holder, and inserts the thread there. A
- * latency-critical one preempts what runs there. A best-effort one goes to an idle CPU alone, and preempts no thread: by
- * the time it comes, a latency-critical one may run there. `running` looks at the holder again, for the CPU may have been yielded or taken
- * in between: it is given to the thread's workload if it has none, else it decides anew.
+ * Rule: `select_cpu` takes the CPU for the thread's workload, by compare-and-swap of the holder, and inserts the
+ * thread there. A latency-critical one preempts what runs there. A best-effort one goes to an idle CPU only, and
+ * preempts nothing: by the time it comes, a latency-critical one may run there. `running` compares the holder again,
+ * since the CPU may have been yielded or taken in between: the thread's workload takes it if it has none, else the
+ * CPU is kicked.
  *
- * Limits: the kernel's lock of the CPU is not held yet. So it stays `enqueue`'s where the CPU may have servers, whose budgets
- * a mistake would cost, and where what runs there has a grace, which a thread that comes later would not wait for. A real-time thread that
- * takes the CPU in between is not seen, and the kernel does not give the thread back from behind it: the patrol has the loader
- * fetch it, after 50 to 100 ms, and the loader can fetch normal threads only.
+ * Callers: the operations `select_cpu` and `running`; `tend/patrol.h` (`fetch_sent_thread`).
+ *
+ * Limits: the rq lock of the CPU is not held yet. So `enqueue` does it where the CPU may have servers, whose budgets
+ * a mistake would cost, and where what runs there has a grace, for which a thread that comes later would not wait. A
+ * real-time thread that takes the CPU in between is not noticed, and the kernel does not give the thread back from
+ * behind it: the patrol has the loader fetch it, after 50 to 100 ms, and the loader can fetch normal threads only.
  */
 #ifndef QUELL_DIRECT_H
 #define QUELL_DIRECT_H
@@ -27,7 +30,7 @@ struct sent sents[MAX_CPUS];
 
 #define sent_to(cpu) AT(sents, cpu, MAX_CPUS)
 
-/* It goes to this CPU, and is in no queue of ours. */
+/* Inserts the thread into the CPU's local queue. */
 static __always_inline void direct_dispatch(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu, __u64 flags)
 {
 	t->woke = 1;
@@ -35,7 +38,7 @@ static __always_inline void direct_dispatch(struct task_struct *p, struct thread
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(t, slot), flags);
 }
 
-/* It runs. Was it sent here? */
+/* The thread runs: was it dispatched here directly? */
 static __always_inline bool test_and_clear_sent(struct task_struct *p, __u32 cpu)
 {
 	struct sent *sent = sent_to(cpu);
@@ -46,7 +49,10 @@ static __always_inline bool test_and_clear_sent(struct task_struct *p, __u32 cpu
 	return was_sent;
 }
 
-/* A thread that wakes up takes the CPU that was chosen for it, if that is sound before it comes there. */
+/*
+ * Takes the CPU that was chosen for a thread that wakes up and dispatches it there, where that is safe without the rq
+ * lock.
+ */
 static __always_inline bool try_direct_dispatch(struct task_struct *p, struct thread *t, __u32 slot, __u32 cpu)
 {
 	struct workload *w = workload_of(slot);
@@ -59,7 +65,7 @@ static __always_inline bool try_direct_dispatch(struct task_struct *p, struct th
 	if (!w->lc && !is_idle)
 		return false;
 	if (!try_take_cpu(cpu, slot)) {
-		/* It is to count as idle again. */
+		/* It has to be marked idle again. */
 		if (is_idle)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return false;
@@ -68,13 +74,13 @@ static __always_inline bool try_direct_dispatch(struct task_struct *p, struct th
 	return true;
 }
 
-/* Has a latency-critical thread been sent here that is to run next? */
+/* Was a latency-critical thread dispatched here that has not begun to run? */
 static __always_inline bool is_lc_pending(__u32 cpu)
 {
 	return sent_to(cpu)->pid && is_held_by_lc(cpu) && !runs_lc(cpu);
 }
 
-/* A real-time thread took the CPU before the thread came there: the loader has the kernel enqueue it anew. */
+/* A real-time thread took the CPU before the dispatched thread ran there: the loader has the kernel enqueue it anew. */
 static __always_inline void fetch_sent_thread(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(&shared, cpu);

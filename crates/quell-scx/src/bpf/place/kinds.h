@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Kinds of CPUs: the sets in which who looks for one finds it.
+ * Kinds of CPUs: sets that are searched for a CPU.
  *
- * Problem: on 512 CPUs a look at each costs tens of thousands of instructions a wake-up.
+ * Problem: on 512 CPUs a visit of each costs tens of thousands of instructions a wake-up.
  *
- * Rule: a CPU that may be handed out is in the set of its kind: by who holds it (none, best-effort, latency-critical), and by
- * whether a workload holds one of its siblings. Whoever changes a holder puts the CPU into the set. Who looks and finds one of
- * another kind takes it out, then looks again: it may be of this kind by now, and have been seen still in.
+ * Rule: a CPU of the pool is in the set of its kind: by its holder (none, best-effort, latency-critical), and by
+ * whether a workload holds one of its siblings. A change of the holder adds it to the set of its new kind. A search
+ * that finds a CPU of another kind removes it, then tests again: it may be of this kind by now, and its writer have
+ * found it still in.
  *
- * Limits: for a moment a CPU may be in several sets. It is in the right one before whoever changed its holder looks for threads
- * that wait, which those have said before they look for CPUs: one of the two sees the other. CPUs that a higher class has, that
- * servers run on or that are banned stay in. On a machine with a few CPUs there are no such sets: to look at all costs less there
- * than to keep them.
+ * Callers: `hold/holders.h` after each exchange; CPU hotplug; `place/look.h` and `hold/keep.h` search; the loader
+ * (kinds.rs).
+ *
+ * Limits: for a moment a CPU may be in several sets. It is in the right one before the CPU that changed its holder
+ * looks for waiting threads, and a thread is counted as waiting before it looks for CPUs: one of the two finds the
+ * other. CPUs that a higher class has, on which servers run or that are banned are not removed. On machines with a
+ * few CPUs there are no such sets: to visit all costs less than to keep them.
  */
 #ifndef QUELL_KINDS_H
 #define QUELL_KINDS_H
@@ -21,7 +25,7 @@
 #define NO_KIND CPU_KINDS
 #define of_kind(s, kind) AT((s)->of_kind, kind, KIND_SETS)
 
-/* In the order in which they are looked at: from whom a CPU would be taken, the best siblings first. */
+/* Kinds in the order of the search: by the holder's class, then CPUs whose siblings have no holder first. */
 static __always_inline __u32 rule_kind(const struct shared *s, __u32 cpu)
 {
 	const struct cpu *c = cpu_at(s, cpu);
@@ -41,7 +45,7 @@ static __always_inline __u32 rule_kind(const struct shared *s, __u32 cpu)
 	return 2 * from + beside;
 }
 
-/* It is not of this kind any more, it seems. */
+/* The CPU is no longer of this kind, it seems: removes it, unless it is after all. */
 static __always_inline void rule_leave_kind(struct shared *s, __u32 kind, __u32 cpu)
 {
 	set_remove(of_kind(s, kind), cpu);
@@ -49,7 +53,7 @@ static __always_inline void rule_leave_kind(struct shared *s, __u32 kind, __u32 
 		set_add(of_kind(s, kind), cpu);
 }
 
-/* What this CPU's kind depends on has changed. */
+/* Moves the CPU to the set of its kind. */
 static __always_inline void rule_update_kind(struct shared *s, __u32 cpu)
 {
 	if (cpu >= MAX_CPUS)
@@ -58,13 +62,13 @@ static __always_inline void rule_update_kind(struct shared *s, __u32 cpu)
 
 	if (kind < CPU_KINDS)
 		set_add(of_kind(s, kind), cpu);
-	/* The others are left at once: no look has many to take out. */
+	/* It leaves the others at once, so that no search has many to remove. */
 	for (__u32 other = 0; other < CPU_KINDS; other++)
 		if (other != kind && set_contains(of_kind(s, other), cpu))
 			LEAVE_KIND(s, other, cpu);
 }
 
-/* Its holder has changed, or whether it may be handed out. */
+/* The CPU's holder has changed, or whether it is in the pool. */
 static __always_inline void rule_update_core_kinds(struct shared *s, __u32 cpu)
 {
 	rule_update_kind(s, cpu);

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The look for a CPU at a wake-up: by kind (`place/kinds.h`), then by place.
+ * Search for a CPU at a wake-up: by kind (`place/kinds.h`), then by distance.
  *
- * Problem: the fittest CPU, of equals the nearest, among a thousand, in the time that it takes to look at a few.
+ * Problem: the fittest CPU, of equals the nearest, among a thousand, at the cost of a few.
  *
- * Rule: kind by kind, in the order of their fitness; of a kind the CPU where the thread ran last, then those of its last-level
- * cache, of its socket, all; of those the lowest number. One beside which the workload itself runs is taken if the kind has no
- * other: within a kind that is the only difference.
+ * Rule: kind by kind, in the order of their fitness; of a kind the CPU where the thread ran last, then those of its
+ * last-level cache, of its socket, all; of those the lowest number. A CPU beside which the workload itself runs is
+ * taken if the kind has no other: within a kind that is the only difference.
  *
- * Limits: all CPUs of a kind are looked at if the workload itself runs beside each, or where latency-critical workloads hold
- * no more than they are guaranteed, or if a higher class has them. Places beyond SETS are no nearer than all others.
+ * Callers: `hold/holders.h` (`look_on_wake_up`, `look_for_unheld`); on the host quell-scx-rules.
+ *
+ * Limits: all CPUs of a kind are visited if the workload itself runs beside each, if latency-critical workloads hold
+ * no more than they are guaranteed, or if a higher class has them. Beyond SETS places all CPUs count as equally far.
  */
 #ifndef QUELL_LOOK_H
 #define QUELL_LOOK_H
 
 #include "hold/rules.h"
 
-/* For a thread of this workload. */
+/* A search for a thread of this workload. */
 struct look {
 	__u32 slot;
-	__u32 last;   /* where it ran last; NO_CPU: nowhere */
+	__u32 last;   /* the CPU where it ran last; NO_CPU: none */
 	__u32 except; /* not this one */
-	__u32 idle;   /* one that nobody holds and on which nothing runs */
-	__u32 some;   /* may it use some CPUs only? */
+	__u32 idle;   /* only CPUs without a holder on which nothing runs? */
+	__u32 some;   /* does it have an affinity mask? */
 	__u32 second; /* the best beside which the workload itself runs */
-	__u64 cpus[SET_WORDS]; /* those that it may use, if they are some */
+	__u64 cpus[SET_WORDS]; /* its affinity mask, if `some` */
 };
 
-/* Is it one of the CPUs that are looked at? */
+/* Is it one of the CPUs of this search? */
 static __always_inline bool rule_is_looked_at(const struct shared *s, const struct look *l, __u32 cpu)
 {
 	const struct cpu *c = cpu_at(s, cpu);
@@ -40,7 +42,7 @@ static __always_inline bool rule_may_use(const struct look *l, __u32 cpu)
 	return !l->some || *AT(l->cpus, cpu / 64, SET_WORDS) >> cpu % 64 & 1;
 }
 
-/* How far is the CPU from the one where the thread ran last? */
+/* Distance of the CPU from the one where the thread ran last. */
 enum distance { NOT_AT_ALL, IN_CACHE, ON_SOCKET, FAR, DISTANCES };
 
 static __always_inline __u32 rule_distance(const struct shared *s, __u32 cpu, __u32 last)
@@ -54,7 +56,7 @@ static __always_inline __u32 rule_distance(const struct shared *s, __u32 cpu, __
 	return cpu_at(s, cpu)->place[1] == cpu_at(s, last)->place[1] ? ON_SOCKET : FAR;
 }
 
-/* How fit is it, of equals the nearer the better? */
+/* Fitness, of equals the nearer the better. */
 #define UNFIT_FROM (UNFIT * DISTANCES)
 
 static __always_inline __u32 rule_fit_from(const struct shared *s, const struct look *l, __u32 cpu)
@@ -66,7 +68,7 @@ static __always_inline __u32 rule_fit_from(const struct shared *s, const struct 
 	return fit < UNFIT ? fit * DISTANCES + rule_distance(s, cpu, l->last) : UNFIT_FROM;
 }
 
-/* The same without sets: of a few CPUs all are looked at. */
+/* The search without sets: of a few CPUs all are visited. */
 static __always_inline __u32 rule_look_at_all(const struct shared *s, struct look *l)
 {
 	__u32 best = NO_CPU, least = UNFIT_FROM;
@@ -89,7 +91,7 @@ static __always_inline __u32 rule_look_at_all(const struct shared *s, struct loo
 	return best;
 }
 
-/* Is it what is looked for? It is kept for later if the workload itself runs beside it. */
+/* Examines the CPU. Returns true if it suits; one beside which the workload itself runs is noted as second best. */
 static __always_inline bool rule_consider(const struct shared *s, struct look *l, __u32 cpu)
 {
 	if (!rule_is_looked_at(s, l, cpu))
@@ -105,7 +107,7 @@ static __always_inline bool rule_consider(const struct shared *s, struct look *l
 	return false;
 }
 
-/* One of a kind, of these CPUs but for those. */
+/* A CPU of a kind within the place `in`, but not within `but`. */
 static __always_inline __u32 rule_in_place(struct shared *s, struct look *l, __u32 kind, __u32 in, __u32 but)
 {
 	struct set *set = of_kind(s, kind), *near = AT(s->at_place, in, SETS), *nearer = AT(s->at_place, but, SETS);
@@ -153,7 +155,10 @@ static __always_inline __u32 rule_in_kind(struct shared *s, struct look *l, __u3
 	return cpu;
 }
 
-/* The best of the first kinds. */
+#define KINDS_FREE 2       /* the kinds of CPUs without a holder */
+#define KINDS_WITH_BURST 4 /* and of those that best-effort workloads hold */
+
+/* The best CPU of the first `kinds` kinds. */
 static __always_inline __u32 rule_look(struct shared *s, struct look *l, __u32 kinds)
 {
 	if (!SETS_ON)
@@ -173,10 +178,10 @@ static __always_inline __u32 rule_look(struct shared *s, struct look *l, __u32 k
 }
 
 /*
- * `on_wake_up`: a CPU that nobody holds; below the guarantee or within the burst one of a BE workload; below the guarantee
- * also one of an LC workload that holds more than it is guaranteed. Of equals that with the best siblings, then the nearest
- * to where the thread ran last, then the lowest number. NO_CPU at the limit, or when there is none. Mostly `rule_is_best` has
- * said before that it is the last one.
+ * `on_wake_up`: a CPU without a holder; below the guarantee or within the burst one of a BE workload; below the
+ * guarantee also one of an LC workload that holds more than it is guaranteed. Of equals the one with the best siblings,
+ * then the nearest to where the thread ran last, then the lowest number. NO_CPU at the limit, or when there is none.
+ * Mostly the caller has found the last CPU to be the best by `rule_is_best`.
  */
 static __always_inline __u32 rule_on_wake_up(struct shared *s, struct look *l)
 {
@@ -187,15 +192,15 @@ static __always_inline __u32 rule_on_wake_up(struct shared *s, struct look *l)
 	if (own->held >= own->limit)
 		return NO_CPU;
 	l->idle = false;
-	return rule_look(s, l, own->held < own->guaranteed ? CPU_KINDS : own->held < own->burst ? 4 : 2);
+	return rule_look(s, l, own->held < own->guaranteed ? CPU_KINDS : own->held < own->burst ? KINDS_WITH_BURST : KINDS_FREE);
 }
 
-/* Of the CPUs that nobody holds, and on which nothing runs, that which is fittest for the thread, of equals the nearest: not this one. */
+/* Of the CPUs without a holder on which nothing runs the fittest for the thread, of equals the nearest; not `except`. */
 static __always_inline __u32 rule_unheld(struct shared *s, struct look *l, __u32 except)
 {
 	l->idle = true;
 	l->except = except;
-	return rule_look(s, l, 2);
+	return rule_look(s, l, KINDS_FREE);
 }
 
 #endif

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A thread that wakes up takes the CPU of one of its own queue that is far ahead.
+ * Wake-up preemption within a queue by weighted run time.
  *
- * Problem: in a queue by weighted run time a thread that wakes up comes next, but only when a slice ends.
+ * Problem: in such a queue a thread that wakes up comes next, but only when a slice ends.
  *
- * Rule: it takes the CPU of the thread that is furthest ahead of it in virtual time, if that is by more than its wake-up
- * latency: as Linux's `sched_wakeup_granularity_ns`, a thread's own. Both count as for a thread of common weight of its
- * group. It comes first in the queue then, and the CPU decides again.
+ * Rule: it preempts the thread that is furthest ahead of it in virtual time, if that is by more than its wake-up
+ * latency: as Linux's `sched_wakeup_granularity_ns`, a thread's own. Both count as for a thread of common weight of
+ * its group. It comes first in the queue then, and the CPU is kicked.
  *
- * Limits: in queues of workloads that hold CPUs as one only. LOOKED_AT CPUs are looked at, from that on where it was; only that one
- * for a thread that may use some CPUs only. One that is overtaken counts as level with it until it runs again.
+ * Callers: the operations `enqueue` (`find_cpu_to_overtake`, `overtake`) and `running` (`begin_vtime_turn`).
+ *
+ * Limits: in queues of workloads that hold CPUs as one only. LOOKED_AT CPUs are examined, from the thread's last one
+ * on; only that one for a thread with an affinity mask. An overtaken thread counts as level with the other until it
+ * runs again.
  */
 #ifndef QUELL_OVERTAKE_H
 #define QUELL_OVERTAKE_H
@@ -20,7 +23,7 @@
 #define LOOKED_AT 16
 #define RATE_ONE 1024 /* virtual time runs as fast as the clock */
 
-/* What runs on a CPU. */
+/* The thread that runs on a CPU, in virtual time. */
 struct turn {
 	__u64 vtime; /* by its slot's clock, as of then */
 	__u64 since;
@@ -31,7 +34,7 @@ struct turn turns[MAX_CPUS];
 
 #define turn_on(cpu) AT(turns, cpu, MAX_CPUS)
 
-/* A thread of such a queue runs from now on. */
+/* A thread of such a queue begins to run. */
 static __always_inline void begin_vtime_turn(struct task_struct *p, struct thread *t, __u32 cpu, __u64 now)
 {
 	__u32 number = number_of_queue(p, t, t->slot);
@@ -44,7 +47,7 @@ static __always_inline void begin_vtime_turn(struct task_struct *p, struct threa
 	turn->rate = virtual_time(t->group, t->counted > 0 ? t->counted : WEIGHT_ONE, RATE_ONE);
 }
 
-/* How far ahead of this place, by the slot's clock, is what runs there? 0: it is not, or it is none of the slot's. */
+/* How far the thread that runs there is ahead of this place, by the slot's clock; 0: it is not, or is of another slot. */
 APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 {
 	const struct cpu *c = cpu_at(&shared, cpu);
@@ -58,7 +61,7 @@ APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 	return rule_overtakes(vtime, place, 0) ? vtime - place : 0;
 }
 
-/* The CPU of the one that is furthest ahead of this place; NO_CPU: there is none. */
+/* The CPU whose thread is furthest ahead of this place; NO_CPU: there is none. */
 APART __u32 find_furthest_ahead(__u32 home, __u32 slot, __u64 place, __u32 looks, __u64 now)
 {
 	__u32 cpus = shared.nr_cpus ? shared.nr_cpus : 1, found = NO_CPU;
@@ -77,8 +80,9 @@ APART __u32 find_furthest_ahead(__u32 home, __u32 slot, __u64 place, __u32 looks
 	return found;
 }
 
-/* It has woken up, and found no CPU. Does it overtake who runs? Then on this CPU; else NO_CPU. */
-static __always_inline __u32 find_cpu_to_overtake(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 now)
+/* The thread has woken up: the CPU whose thread it preempts; NO_CPU: none. Updates its place in the queue. */
+static __always_inline __u32 find_cpu_to_overtake(struct task_struct *p, struct thread *t, __u32 slot, __u32 number,
+						  __u64 now)
 {
 	__u64 latency = t->latency ? t->latency : shared.wake_up_latency_ns;
 	__u32 home = scx_bpf_task_cpu(p), looks = t->mask ? 1 : LOOKED_AT;
@@ -88,8 +92,8 @@ static __always_inline __u32 find_cpu_to_overtake(struct task_struct *p, struct 
 	if (looks > shared.nr_cpus)
 		looks = shared.nr_cpus;
 	/*
-	 * Its place is no sooner than its virtual time, and in virtual time the latency is no shorter: who is not ahead by as much
-	 * as that is not ahead by more. Mostly this is all.
+	 * The cheap test first: virtual time and latency as they are bound the exact values below, so that it mostly
+	 * decides.
 	 */
 	if (t->vtime_of == number + 1 && !t->overdue && !t->first &&
 	    find_furthest_ahead(home, slot, t->vtime + ahead_of(number) + latency, looks, now) == NO_CPU)

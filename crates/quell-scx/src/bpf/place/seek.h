@@ -4,11 +4,14 @@
  *
  * Problem: a thread that comes must neither wait beside a CPU that it may use, nor take one for nothing.
  *
- * Rule: in this order: a CPU by the workload's rules, which is kicked; else the loader is told, if it may grant one. A
- * thread that lost its CPU to another one takes a CPU without a holder on which nothing runs. The system's threads take
- * idle CPUs, or their turn where best-effort work runs.
+ * Rule: in this order: a CPU by the workload's rules, which is kicked; else the loader is woken, if it may grant one.
+ * A preempted thread takes a CPU without a holder on which nothing runs. The system's threads take idle CPUs, or
+ * their turn where best-effort work runs.
  *
- * Limits: a workload's threads look as `place/look.h` does; for the loop all CPUs are looked at, in the order of their numbers.
+ * Callers: the operations `enqueue` and `select_cpu`; `hold/dispatch.h` for waiting threads while CPUs idle.
+ *
+ * Limits: a workload's threads search as in `place/look.h`; for the loop all CPUs are visited, in the order of their
+ * numbers.
  */
 #ifndef QUELL_SEEK_H
 #define QUELL_SEEK_H
@@ -17,7 +20,7 @@
 #include "hold/holders.h"
 #include "queue/queues.h"
 
-/* An idle CPU for one of the system's threads, unless a ban parks it. */
+/* Claims an idle CPU for one of the system's threads, unless a ban parks it; -1: there is none. */
 static __always_inline __s32 claim_idle_cpu(struct task_struct *p, __s32 first)
 {
 	__s32 cpu = first;
@@ -27,7 +30,7 @@ static __always_inline __s32 claim_idle_cpu(struct task_struct *p, __s32 first)
 	return cpu >= 0 && !is_banned(&shared, cpu) ? cpu : -1;
 }
 
-/* Does latency-critical work run here? */
+/* Does a latency-critical thread run here? */
 static __always_inline bool runs_lc(__u32 cpu)
 {
 	__u32 slot = cpu_at(&shared, cpu)->runs;
@@ -42,15 +45,19 @@ static __always_inline bool is_held_by_lc(__u32 cpu)
 	return holder < SYSTEM && workload_of(holder)->lc;
 }
 
-/* The kernel's own threads and the loop go before best-effort work; they wait for latency-critical work as all the system. */
+/*
+ * The kernel's own threads and the loop go before best-effort work; they wait for latency-critical work as all the
+ * system.
+ */
 static __always_inline bool preempts_best_effort(struct task_struct *p)
 {
 	return (p->flags & PF_KTHREAD) || is_loop(p);
 }
 
 /*
- * A thread of the system wakes up. How long may it run here at once, in ns, whatever runs? 0: not at all. One that may run
- * elsewhere does not come to a real-time thread's CPU.
+ * A thread of the system wakes up: the slice in ns for which it may run here at once, whatever runs; 0: none. A per-CPU
+ * kernel thread is noted as coming. One that may run elsewhere does not come to a real-time thread's CPU, which is
+ * yielded.
  */
 static __always_inline __u64 claim_slice_at_once(struct task_struct *p, __u32 cpu, __u64 now)
 {
@@ -65,7 +72,7 @@ static __always_inline __u64 claim_slice_at_once(struct task_struct *p, __u32 cp
 	return runs_lc(cpu) ? 0 : shared.be_slice_ns;
 }
 
-/* A CPU where best-effort work gives way to the thread. */
+/* A CPU on which the thread may preempt best-effort work. CPUs of real-time threads that it finds are yielded. */
 static __noinline __u32 find_best_effort_cpu(struct task_struct *p)
 {
 	int i;
@@ -82,7 +89,10 @@ static __noinline __u32 find_best_effort_cpu(struct task_struct *p)
 	return NO_CPU;
 }
 
-/* A thread of the system waits: for an idle CPU, or, if it has just come, for its turn where BE work runs. */
+/*
+ * A thread of the system waits: kicks an idle CPU, or, if it has just come, its last CPU where BE work runs and its
+ * turn is due.
+ */
 static __always_inline void kick_cpu_for_system(struct task_struct *p, bool came, __u64 now)
 {
 	__s32 home = scx_bpf_task_cpu(p);
@@ -94,12 +104,12 @@ static __always_inline void kick_cpu_for_system(struct task_struct *p, bool came
 	}
 	if (!came || home < 0 || !is_cpu_allowed(p, home))
 		return;
-	/* One of its own kind is not preempted: each such preemption would cause the next one. */
+	/* A thread of the system is not preempted: each such preemption would cause the next one. */
 	if (cpu_at(&shared, home)->runs < SYSTEM && !SERVED(&shared, home) && rule_system_turn(&shared, home, false, now, now))
 		scx_bpf_kick_cpu(home, SCX_KICK_PREEMPT);
 }
 
-/* On the CPU where it was, one of its own workload runs that has cpu.idle: it goes before that. */
+/* On its last CPU a thread of its own workload runs that is under cpu.idle: that one is preempted. */
 static __always_inline void preempt_cpu_idle(struct task_struct *p, struct thread *t, __u32 slot)
 {
 	__u32 home = scx_bpf_task_cpu(p);
@@ -111,7 +121,7 @@ static __always_inline void preempt_cpu_idle(struct task_struct *p, struct threa
 }
 
 /*
- * A queue formed that the rules did not serve: may the loader grant a CPU? Nobody may beyond the limit; and below the
+ * A queue formed that the rules did not serve: may the loader grant a CPU? Not beyond the limit; and below the
  * guarantee it is no decision that is missing, but a CPU.
  */
 static __always_inline bool loader_may_grant(__u32 slot)
@@ -121,15 +131,15 @@ static __always_inline bool loader_may_grant(__u32 slot)
 	return !w->on_wake_up || (w->held >= w->guaranteed && w->held >= w->burst && w->held < w->limit);
 }
 
-/* Best-effort work in line gets a CPU that is yielded without the loader: that is told of a queue of it now and then. */
+/* Best-effort work in line gets yielded CPUs without the loader, which asks for such news only now and then (CALM). */
 static __always_inline bool should_wake_loader(struct workload *w)
 {
 	return w->lc || !w->in_line || !(shared.listening & CALM);
 }
 
 /*
- * A thread has come to wait: a queue formed, or not. Where the system has its turn on the CPU that it got, it would wait for the
- * end of that: another CPU, on which nothing runs, serves it at once. Returns true if its workload got a CPU.
+ * A thread has come to wait: looks for a CPU for it. Where the system has its turn on the CPU that it got, it would
+ * wait for the end of that: an idle CPU is taken as well. Returns true if its workload got a CPU.
  */
 static __always_inline bool seek_cpu(struct task_struct *p, struct thread *t, __u32 slot, bool formed, __u64 now)
 {

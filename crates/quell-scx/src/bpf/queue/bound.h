@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The system's threads that may use one CPU alone: a queue for each CPU.
+ * Per-CPU queues: the system's threads that may use one CPU only.
  *
- * Problem: in the system's one queue every CPU steps over all threads that are bound elsewhere, with the queue's lock, each
- * time that it takes a thread: a stranger's thousand threads, bound to one CPU, slow all CPUs down. And by one clock
- * they are behind or ahead of the others for good, so that their weights mean nothing.
+ * Problem: in the system's one queue every CPU steps over all threads that are bound elsewhere, with the queue's
+ * lock, each time that it takes a thread: another user's thousand threads, bound to one CPU, slow all CPUs down. And
+ * by one clock they are behind or ahead of the others for good, so that their weights mean nothing.
  *
  * Rule: such a thread waits in the queue of its CPU, which has a clock of its own.
  *
- * Limits: the system's threads alone; others that may use some CPUs only are in queues by set of CPUs (`queue/masked.h`).
+ * Callers: `queue/numbers.h` and `queue/queues.h`.
+ *
+ * Limits: the system's threads only; others with an affinity mask are in queues by set of CPUs (`queue/masked.h`).
  */
 #ifndef QUELL_BOUND_H
 #define QUELL_BOUND_H

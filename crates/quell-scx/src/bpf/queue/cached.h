@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * On a machine with several last-level caches: a queue for each of them.
+ * Queues by last-level cache, on machines with several.
  *
- * Problem: in one queue for the whole machine a thread goes to whichever CPU asks first, mostly one that has nothing of it in
- * its cache; and all CPUs wait for the queue's one lock.
+ * Problem: in one queue for the whole machine a thread goes to the CPU that asks first, mostly one that has nothing
+ * of it in its cache; and all CPUs wait for the queue's one lock.
  *
- * Rule: a thread that may use all CPUs waits in the queue of the cache where it ran last. All of a slot's have one clock. A CPU
- * takes the first thread of its own cache, unless that of another one is further behind: by AWAY_SLICES, or where threads are
- * served in the order of coming by AWAY_NS. It looks at one other cache each time, in turn; with none of its own it
- * takes from the next that has one (`queue/divided.h`).
+ * Rule: a thread that may use all CPUs waits in the queue of the cache where it ran last. All of a slot's have one
+ * clock. A CPU takes the first thread of its own cache, unless that of another one is further behind: by AWAY_SLICES,
+ * or in a first come, first served slot by AWAY_NS. It examines one other cache each time, in turn; without a thread
+ * of its own cache it takes one of the next cache that has one (`queue/divided.h`).
  *
- * Limits: CACHES caches have queues of their own, those beyond share them. With one cache all of this is dropped by the verifier.
+ * Callers: `queue/numbers.h`, `queue/divided.h`.
+ *
+ * Limits: CACHES caches have queues of their own, those beyond share them. With one cache the verifier drops all of
+ * this.
  */
 #ifndef QUELL_CACHED_H
 #define QUELL_CACHED_H
@@ -33,7 +36,7 @@ static __always_inline struct cached *cached_of(__u32 number)
 	return AT(cacheds, number - PART, MAX_SLOTS * PARTS);
 }
 
-/* So many caches have queues. */
+/* The number of caches that have queues. */
 static __always_inline __u32 cached_parts(void)
 {
 	return shared.nr_caches < CACHES ? shared.nr_caches : CACHES;

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * From which of a slot's queues a thread comes.
+ * The choice between a slot's queues.
  *
- * Problem: a slot has several queues: by set of CPUs, each with its own clock (`queue/masked.h`), and by cache (`queue/cached.h`).
+ * Problem: a slot has several queues: by set of CPUs, each with its own clock (`queue/masked.h`), and by cache
+ * (`queue/cached.h`).
  *
- * Rule: of the queues that this CPU may use, that whose first thread has the first place by the slot's clock, or has come
- * first; one of another cache has to be first by far. Where a thread starves, that whose first thread has waited for the
- * longest.
+ * Rule: of the queues that this CPU may use, the one whose first thread has the first place by the slot's clock, or
+ * came first; one of another cache has to be first by far. For a starving thread, the one whose first thread has
+ * waited for the longest.
  *
- * Limits: each choice looks at the first thread of each queue by set, of this cache's and of one other cache's. What came since
- * then is taken from any of the slot's, those of the nearest caches by number first.
+ * Callers: `hold/dispatch.h`; `tend/offline.h` and `tend/boost.h` visit the parts.
+ *
+ * Limits: each choice examines the first thread of each queue by set, of this cache's and of one other cache's. What
+ * came since then is taken from any of the slot's, those of the nearest caches by number first.
  */
 #ifndef QUELL_DIVIDED_H
 #define QUELL_DIVIDED_H
 
 #include "groups/quota.h"
 
-/* The queue's first thread that may run comes here. On its way it is in no queue, and nobody needs to wait for it. */
+/* Moves the queue's first thread that may run here to the local queue. On its way it is in no queue: `pulls` counts it. */
 static __always_inline bool consume(__u32 number)
 {
 	if (is_percpu_queue(number))
@@ -30,7 +33,7 @@ static __always_inline bool consume(__u32 number)
 	return comes;
 }
 
-/* The same after those whose group is throttled. */
+/* The same, after throttled threads at the head were moved away. */
 static __always_inline bool consume_unthrottled(__u32 number, __u64 now)
 {
 	if (throttled_groups)
@@ -52,8 +55,8 @@ static __always_inline bool is_far(__u32 number, __u32 cpu)
 }
 
 /*
- * The place of the queue's first thread that may run here, by its slot's clock; NOWHERE: there is none. In another cache's queue
- * it counts as AWAY_SLICES of a thread of common weight behind.
+ * The place of the queue's first thread that may run here, by its slot's clock; NOWHERE: there is none. In another
+ * cache's queue it counts as AWAY_SLICES of a thread of common weight behind.
  */
 APART __u64 first_place(__u32 number, __u32 cpu)
 {
@@ -77,7 +80,7 @@ APART __u64 first_place(__u32 number, __u32 cpu)
 	return place;
 }
 
-/* The queue of one cache after the other, by the clock: CPUs of one cache do not look at the same one. */
+/* The queue of one cache after the other, by the clock: CPUs of one cache examine different ones. */
 static __always_inline __u32 another_cache(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u32 others = cached_parts() > 1 ? cached_parts() - 1 : 1, turn = (now >> 20) + cpu;
@@ -85,7 +88,7 @@ static __always_inline __u32 another_cache(__u32 slot, __u32 cpu, __u64 now)
 	return number_of_cached(slot, (cache_of(cpu) + 1 + turn % others) % (others + 1));
 }
 
-/* The queues that are looked at before a thread is chosen: by set, the slot's own, this cache's, and one other cache's. */
+/* The queues that are examined before a thread is chosen: by set, the slot's own, this cache's, and one other cache's. */
 #define LOOKED_INTO (MASKS + 3)
 
 static __always_inline __u32 looked_into(__u32 slot, __u32 cpu, __u32 at, __u64 now)
@@ -97,7 +100,7 @@ static __always_inline __u32 looked_into(__u32 slot, __u32 cpu, __u32 at, __u64 
 	return at == MASKS + 1 ? number_of_cached(slot, cache_of(cpu)) : another_cache(slot, cpu, now);
 }
 
-/* Of the slot's queues that whose first thread comes next here by the slot's clock. */
+/* The slot's queue whose first thread is next on this CPU by the slot's clock. */
 APART __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u64 first = NOWHERE;
@@ -119,7 +122,7 @@ APART __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
 	return next;
 }
 
-/* And that whose first thread has come first. */
+/* The slot's queue whose first thread came first. */
 APART __u32 next_by_coming(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u32 near = number_of_cached(slot, cache_of(cpu)), far = another_cache(slot, cpu, now);
@@ -150,7 +153,7 @@ APART __u32 next_of_system(__u32 cpu, __u64 now)
 	return of_all == NOWHERE || (of_bound != NOWHERE && (__s64)(of_bound - of_all) < 0) ? bound : next;
 }
 
-/* And that whose first thread has waited for the longest. */
+/* The slot's queue whose first thread has waited for the longest. */
 APART __u32 oldest_queue(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u64 oldest = queue_waits_since(slot, cpu, now);
@@ -177,7 +180,7 @@ static __always_inline __u32 part_from_here(__u32 slot, __u32 cpu, __u32 at)
 	return at < MASKS ? number_of_part(slot, at) : number_of_cached(slot, (cache_of(cpu) + at - MASKS) % caches);
 }
 
-/* A thread of the slot comes here, from whichever of its queues has one that may. */
+/* Moves a thread of the slot here, from the first of its parts that has one which may run here. */
 APART bool consume_part(__u32 slot, __u32 cpu, __u64 now)
 {
 	int i;
@@ -196,7 +199,7 @@ static __always_inline bool consume_any(__u32 slot, __u32 cpu, __u64 now)
 	return consume_first(slot, now) || (has_parts(slot) && consume_part(slot, cpu, now));
 }
 
-/* That which has waited for the longest. */
+/* Moves the thread here that has waited for the longest. */
 static __always_inline bool consume_oldest(__u32 slot, __u32 cpu, __u64 now)
 {
 	return consume_first(has_parts(slot) ? oldest_queue(slot, cpu, now) : slot, now);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Threads that may use some CPUs only: a queue for each set of CPUs.
+ * Queues by affinity mask: one for each set of CPUs.
  *
- * Problem: in a workload's one queue each CPU steps over the threads that may not run there. And one clock follows who is
- * furthest, so that all others count as if they had slept, and their weights mean nothing: beside a thread that is bound to
- * another CPU, 300 : 100 became 50 : 50.
+ * Problem: in a workload's one queue each CPU steps over the threads that may not run there. And one clock follows
+ * the thread that is furthest, so that all others count as if they had slept, and their weights mean nothing: beside
+ * a thread that is bound to another CPU, 300 : 100 became 50 : 50.
  *
- * Rule: threads of a slot with the same set of CPUs have a queue with a clock of its own: among them weights hold, whatever
- * runs elsewhere. A CPU takes the first thread of its holder's queues whose set it is in (`queue/numbers.h`, `queue/divided.h`).
+ * Rule: threads of a slot with the same set of CPUs have a queue with a clock of its own: among them weights hold,
+ * whatever runs elsewhere. A CPU takes the first thread of those of its holder's queues whose set has it
+ * (`queue/numbers.h`, `queue/divided.h`).
  *
- * Limits: MASKS sets a slot; all strangers share the system's. Threads of more are in the slot's queue, as those that may use
- * all CPUs are. A set that is not used for a second leaves its place. A latency-critical workload has one queue, in the order
- * of coming.
+ * Callers: `queue/numbers.h`; the operations `init_task` and `set_cpumask` (`update_mask`).
+ *
+ * Limits: MASKS sets a slot; all users share the system's. Threads of further sets are in the slot's queue, as those
+ * that may use all CPUs are. A set that is not used for a second leaves its place. A latency-critical workload has
+ * one queue, first come, first served.
  */
 #ifndef QUELL_MASKED_H
 #define QUELL_MASKED_H
@@ -39,7 +42,7 @@ struct masked {
 
 struct masked maskeds[MAX_SLOTS * MASKS];
 bool has_masks[MAX_SLOTS]; /* once it had */
-__u64 mask_seed; /* so that no tenant makes two sets with one number */
+__u64 mask_seed; /* so that no user makes two sets with one number */
 
 static __always_inline struct masked *masked_of(__u32 number)
 {
@@ -53,7 +56,7 @@ static __always_inline __u32 number_of_part(__u32 slot, __u32 at)
 	return PART + slot * PARTS + at;
 }
 
-/* The number of the set of CPUs that the thread may use; 0: it may use all. */
+/* Sets the number of the thread's set of CPUs; 0: it may use all. */
 static __noinline int update_mask(struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
@@ -75,7 +78,7 @@ static __noinline int update_mask(struct task_struct *p)
 	return 0;
 }
 
-/* The queue of this set, of this slot; NO_SLOT: it has none. */
+/* The number of the slot's queue for this set; NO_SLOT: it has none. */
 APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 {
 	int i;
@@ -93,7 +96,7 @@ APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 	return NO_SLOT;
 }
 
-/* A place that no set has, or one that left it: nobody else claims it. NO_SLOT: there is none. */
+/* Claims a place that no set has, or whose set is unused. NO_SLOT: there is none. */
 APART __u32 claim_place(__u32 slot, __u64 now)
 {
 	int i;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The queues' numbers.
+ * Numbers of queues.
  *
- * Problem: a slot has several queues, and most of the code does not want to know which kinds there are.
+ * Problem: a slot has several queues, and most of the code need not know of which kinds.
  *
- * Rule: a queue has a number, from which its slot, its clock and its counts follow: a workload's queue has its slot's, then
- * come those of the system's threads bound to one CPU (`queue/bound.h`), then each slot's by set of CPUs (`queue/masked.h`) and by cache
- * (`queue/cached.h`).
+ * Rule: a queue has a number, from which its slot, its clock and its counts follow: a workload's queue has its
+ * slot's, then come those of the system's threads bound to one CPU (`queue/bound.h`), then each slot's by set of CPUs
+ * (`queue/masked.h`) and by cache (`queue/cached.h`). A slot's queues are compared by the slot's clock: place +
+ * `ahead`. A queue whose CPUs are crowded falls behind that clock; so its threads go first where others may go
+ * elsewhere, and each gets what is fair among those that compete with it. It falls back by LAG slices of a thread of
+ * common weight at most: more is forgotten, for all in the queue alike.
  *
- * A slot's queues are compared by the slot's clock: place + `ahead`. A queue whose CPUs are crowded falls behind that clock; so
- * its threads go first where others may go elsewhere, and each gets what is fair among those that compete with it. It falls
- * back by LAG slices of a thread of common weight at most: more is forgotten, for all in the queue alike.
+ * Callers: `queue/queues.h`, `queue/divided.h`, `groups/quota.h` (`advance_clock`), and all code that visits a slot's
+ * queues.
  *
  * Limits: a slot's `queued` and `taken` count all of its queues but those of bound threads.
  */
@@ -21,7 +23,7 @@
 
 #define LAG 4 /* slices: more than AWAY_SLICES */
 
-/* Is the thread bound to one CPU, and the system's? Then it waits in that CPU's queue. */
+/* Does the thread wait in a per-CPU queue: is it the system's, and bound to one CPU? */
 static __always_inline bool is_percpu_system(struct task_struct *p, __u32 slot)
 {
 	return slot == SYSTEM && p->nr_cpus_allowed == 1;
@@ -70,7 +72,7 @@ static __always_inline __u32 slot_of_number(__u32 number)
 	return number < PART ? SYSTEM : (number - PART) / PARTS;
 }
 
-/* The queue by whose clock its threads are in order: all of a slot's caches have the slot's. */
+/* The queue by whose clock this one's threads are in order: all of a slot's caches have the slot's. */
 static __always_inline __u32 clock_queue_of(__u32 number)
 {
 	return is_cache_queue(number) ? slot_of_number(number) : number;
@@ -101,7 +103,7 @@ static __always_inline __u64 ahead_of(__u32 number)
 	return clock_queue_of(number) < BOUND ? 0 : *ahead_at(number);
 }
 
-/* Its clock is so far behind the slot's at most. */
+/* Limits how far the queue's clock is behind the slot's. */
 APART int limit_lag(__u32 number, __u64 lag)
 {
 	__u64 least = *clock_of(slot_of_number(number)) - lag - *clock_of(number);
@@ -123,7 +125,7 @@ static __always_inline bool queue_has_waiters(__u32 number)
 	return masked_of(number)->queued != masked_of(number)->taken;
 }
 
-/* Does a thread of the system wait that may run on this CPU? Of those that are not bound that is not looked at. */
+/* Does a thread of the system wait for this CPU? The affinity of those that are not bound is not examined. */
 static __always_inline bool system_has_waiters(__u32 cpu)
 {
 	return has_waiters(workload_of(SYSTEM)) || queue_has_waiters(BOUND + cpu);

@@ -2,14 +2,18 @@
 /*
  * The workloads' queues: first come, first served for LC, by weighted run time for BE and the system.
  *
- * Problem: latency-critical threads are to run in the order of their wake-ups, all others by their shares; and one that
- * sleeps is to gain nothing from it.
+ * Problem: latency-critical threads are to run in the order of their wake-ups, all others by their shares; and a
+ * thread that sleeps is to gain nothing from it.
  *
- * Rule: place = max(virtual time, the queue's clock - a slice) for a thread that comes; virtual time = run time over share.
- * The clock follows the thread that runs. cpu.idle's threads come after all others, overdue ones before.
+ * Rule: place = max(virtual time, the queue's clock - a slice) for a thread that comes; virtual time = run time over
+ * share. The clock follows the thread that runs. Threads under cpu.idle come after all others, overdue ones before.
  *
- * Limits: a queue has one order for all CPUs. Threads that may use some CPUs only have queues of their own (`queue/masked.h`); those
- * of a fifth set of CPUs can run ahead of others or behind them by 10 s of virtual time at most; then their share is void.
+ * Callers: the operations `enqueue`, `running` and `quiescent`; whatever moves threads between queues
+ * (`tend/regroup.h`, `queue/reweigh.h`).
+ *
+ * Limits: a queue has one order for all CPUs. Threads with an affinity mask have queues of their own
+ * (`queue/masked.h`); those of a fifth set of CPUs can run ahead of others or behind them by 10 s of virtual time at
+ * most; then their share is void.
  */
 #ifndef QUELL_QUEUES_H
 #define QUELL_QUEUES_H
@@ -21,12 +25,15 @@
 
 /* cpu.idle's threads come after all others of the queue. */
 #define IDLE_BEHIND (1ULL << 60)
-/* Who was overdue comes before all others, and who overtakes before all but those. */
+/* An overdue thread comes before all others, and one that overtakes before all but those. */
 #define OVERDUE_BEFORE (1ULL << 60)
 #define OVERTAKING_BEFORE (1ULL << 59)
-/* A sleeper's credit where workloads hold CPUs as one: half of Linux's `sched_latency_ns` before EEVDF, on 8 CPUs and more. */
+/*
+ * A sleeper's credit where workloads hold CPUs as one: half of Linux's `sched_latency_ns` before EEVDF, on 8 CPUs and
+ * more.
+ */
 #define CREDIT_NS 12000000ULL
-/* Nobody's virtual time is further ahead of the queue's clock than this. */
+/* No thread's virtual time is further ahead of the queue's clock than this. */
 #define MAX_AHEAD_NS 10000000000ULL
 #define SHORTEST_NS 100000ULL /* of slices and timers */
 
@@ -47,8 +54,8 @@ static __always_inline __u64 queue_of(__u32 number)
 }
 
 /*
- * It waits in this queue from now on, or in none: 0. Several CPUs may say so of a thread at once, one that moves it and one
- * that takes it; each beginning is counted once, and its end is.
+ * It waits in this queue from now on, or in none: 0. Several CPUs may say so of a thread at once, one that moves it and
+ * one that takes it; each beginning is counted once, and its end is.
  */
 static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 {
@@ -69,10 +76,10 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 	__sync_fetch_and_add(&workload_of(slot_of_number(number))->taken, 1);
 }
 
-/* Does the loop wait, which may run anywhere and woke up where latency-critical work runs? It goes before best-effort work. */
+/* Does the loop wait, having woken up where latency-critical work runs? It may run anywhere, before best-effort work. */
 bool loop_waits;
 
-/* It runs, or does not want to any more. */
+/* The thread runs, or is no longer runnable: its wait ends. */
 static __always_inline void end_wait(struct task_struct *p, struct thread *t)
 {
 	if (loop_waits && is_loop(p))
@@ -109,8 +116,8 @@ static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now
 }
 
 /*
- * Since when the first thread of the queue waits that may run on this CPU, or on any: NO_CPU. Now, if there is none. Who
- * waits for long comes first by any order, for the others' virtual time goes on.
+ * Enqueue time of the queue's first thread that may run on `cpu` (NO_CPU: on any); `now` if there is none. By any order
+ * the longest waiting thread comes to be the first, since the others' virtual time goes on.
  */
 APART __u64 queue_waits_since(__u32 number, __u32 cpu, __u64 now)
 {
@@ -170,7 +177,7 @@ static __always_inline void wake_loader(void)
 		bpf_ringbuf_output(&wakeups, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 }
 
-/* What the thread ran goes into its virtual time: when that matters, and not at each stop. */
+/* Charges what the thread ran to its virtual time: when that is needed, and not at each stop. */
 static __always_inline void charge_vtime(struct thread *t)
 {
 	__u64 ran = t->unpriced;
@@ -180,15 +187,15 @@ static __always_inline void charge_vtime(struct thread *t)
 		t->vtime += virtual_time(t->group, t->counted > 0 ? t->counted : WEIGHT_ONE, ran);
 }
 
-/* Who slept long, or stayed behind a real-time thread, comes back with no more than one slice's credit. */
+/* A thread that slept for long, or was kept behind a real-time thread, has no more than one slice's credit. */
 static __always_inline void limit_credit(struct thread *t, __u32 number)
 {
 	bool is_leaders = is_leader(slot_of_number(number)), is_new = t->vtime_of != clock_queue_of(number) + 1;
 	__u64 earliest = *clock_of(number) - (is_leaders ? CREDIT_NS : shared.be_slice_ns);
-	/* Where its cache is crowded it has fallen back by so much, and CPUs of other ones have begun to help. */
+	/* Where its cache is crowded it has fallen back by this, and CPUs of other caches have begun to help. */
 	__u64 more = is_cache_queue(number) && !t->woke ? 2 * AWAY_SLICES * shared.be_slice_ns : is_leaders ? CREDIT_NS : 0;
 
-	/* In virtual time the credit is no shorter: it is computed for those alone who might have more. */
+	/* The credit in virtual time is no shorter: it is computed only for threads that might exceed it. */
 	if (more && ((__s64)(t->vtime - earliest) < 0 || is_new))
 		earliest = *clock_of(number) - virtual_time(t->group, WEIGHT_ONE, more);
 	if ((__s64)(t->vtime - earliest) < 0 || is_new)
@@ -196,7 +203,7 @@ static __always_inline void limit_credit(struct thread *t, __u32 number)
 	t->vtime_of = clock_queue_of(number) + 1;
 }
 
-/* Its place in a queue that is ordered by virtual time. */
+/* Charges the thread's virtual time, limits its credit, and returns its place in a queue by virtual time. */
 static __always_inline __u64 place_thread(struct thread *t, __u32 number)
 {
 	__u64 clock = *clock_of(number);
@@ -215,7 +222,7 @@ static __always_inline __u64 place_thread(struct thread *t, __u32 number)
 	return t->vtime + (group_at(t->group)->idle ? IDLE_BEHIND : 0);
 }
 
-/* How long the thread runs at most: no longer than its group's quota lasts. */
+/* The thread's slice in ns: no longer than its group's quota lasts. */
 static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 {
 	__u64 slice = is_fifo(slot) ? shared.lc_slice_ns : shared.be_slice_ns;
@@ -230,7 +237,7 @@ static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 	return slice < SHORTEST_NS ? SHORTEST_NS : slice;
 }
 
-/* Into the queue. */
+/* Inserts the thread into the queue. */
 static __always_inline void enqueue_thread(struct task_struct *p, struct thread *t, __u32 slot, __u32 number, __u64 flags)
 {
 	if (is_fifo_queue(number))
@@ -239,7 +246,7 @@ static __always_inline void enqueue_thread(struct task_struct *p, struct thread 
 		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_thread(t, number), flags);
 }
 
-/* The same two for those who iterate over a queue: the verifier follows each once, not turn by turn. */
+/* The same two as global functions, for iterations over a queue: the verifier checks each once, not turn by turn. */
 APART int begin_wait_in(struct thread *t, __u32 number, __u64 now, bool came)
 {
 	if (t)
@@ -252,7 +259,7 @@ APART __u64 place_thread_in(struct thread *t, __u32 number)
 	return t ? place_thread(t, number) : 0;
 }
 
-/* From the queue that is iterated over into another one, or to another place in it. */
+/* Moves the thread from the queue that is iterated over to another one, or to another place in it. */
 #define move_into(it, p, t, number)                                                                     \
 	({                                                                                            \
 		bool moved_;                                                                          \

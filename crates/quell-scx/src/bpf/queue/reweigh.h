@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Threads of workloads that hold CPUs as one have weights and wake-up latencies of their own.
+ * Weights and wake-up latencies of threads whose workloads hold CPUs as one.
  *
- * Problem: a policy changes them while the threads run and wait. One that was light has run far ahead of its queue's clock by
- * its last slice; with that distance a heavy one would wait for seconds.
+ * Problem: a policy changes them while the threads run and wait. A thread that was light has run far ahead of its
+ * queue's clock by its last slice; with that distance a heavy one would wait for seconds.
  *
- * Rule: what a thread has run beyond its share stays the same time: in virtual time it is worth less to a heavier one. One
- * that waits has its new place at once; one that runs or sleeps when it is accounted next.
+ * Rule: what a thread has run beyond its share remains the same time: in virtual time it is worth less to a heavier
+ * one. A thread that waits has its new place at once; one that runs or sleeps when it is accounted next.
  *
- * Limits: a thread's number may be another one's by the time it is given a weight; that one has it, too, until it ends.
+ * Callers: the loader (`set_threads`); `groups/quota.h` (`account`).
+ *
+ * Limits: a thread's number may be another one's by the time it is given a weight; that one has it, too, until it
+ * ends.
  */
 #ifndef QUELL_REWEIGH_H
 #define QUELL_REWEIGH_H

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who starves: the workload whose threads have waited for the longest, of those that this CPU may run.
+ * Starvation: the slot whose threads have waited for the longest, of those that this CPU may run.
  *
- * Problem: who has waited too long has a turn wherever that may be, and on each CPU somebody has to look for them.
+ * Problem: a thread that has waited for too long has a turn on any CPU, and each CPU has to find it.
  *
- * Rule: of the slots that wait (`hold/waiting.h`) that whose first thread which may run here has waited for the longest.
+ * Rule: of the waiting slots (`hold/waiting.h`) the one whose first thread that may run here has waited for the
+ * longest.
  *
- * Limits: all slots that wait are looked at, and of a slot the queues that this CPU may use.
+ * Callers: `hold/dispatch.h` (`scan_for_starving`, `scan_beside_server`).
+ *
+ * Limits: all waiting slots are visited, and of a slot the queues that this CPU may use.
  */
 #ifndef QUELL_STARVING_H
 #define QUELL_STARVING_H

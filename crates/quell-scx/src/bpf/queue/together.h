@@ -2,14 +2,18 @@
 /*
  * Workloads that hold CPUs as one, and share them by weight.
  *
- * Problem: services that share few CPUs have no best-effort work to take from. What one holds another one waits for, though
- * only some of its threads are in a hurry.
+ * Problem: services that share few CPUs have no best-effort work to take from. A CPU that one of them holds is one
+ * for which another waits, though only some of its threads are urgent.
  *
- * Rule: the threads of all are in the queue of one of them, the leader, by weighted run time as best-effort threads are; the
- * CPUs are the leader's, with its rights. The loader gives threads weights and wake-up latencies of their own (`queue/reweigh.h`);
- * who wakes up has the credit of a sleeper that Linux gave before EEVDF, and may overtake who runs (`place/overtake.h`).
+ * Rule: the threads of all are in the queue of one of them, the leader, by weighted run time as best-effort threads
+ * are; the CPUs are the leader's, with its rights. The loader gives threads weights and wake-up latencies of their
+ * own (`queue/reweigh.h`); a thread that wakes up has the credit of a sleeper that Linux gave before EEVDF, and may
+ * preempt another one of the queue (`place/overtake.h`).
  *
- * Limits: a weight counts in this queue alone.
+ * Callers: `groups/slots.h` (`follow_leader`), `groups/groups.h` (`weight_of`), `groups/quota.h` (`accounting_slot`);
+ * the tests everywhere.
+ *
+ * Limits: a weight counts in this queue only.
  */
 #ifndef QUELL_TOGETHER_H
 #define QUELL_TOGETHER_H

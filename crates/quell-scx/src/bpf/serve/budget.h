@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A deferrable server's budget: kept while there is nothing to run, full at each period's beginning, lost at its end.
+ * Budget of a deferrable server: kept while there is nothing to run, full at each period's beginning, lost at its
+ * end.
  *
- * Problem: the budget has to be right whoever asks when, without a timer a period.
+ * Problem: the budget has to be right at any time at which it is read, without a timer a period.
  *
- * Rule: `left` and `next_period` are brought up to date when they are read. `DeferrableServer` in quell-model's `rule`
- * module is the reference. The loader begins a server and sets other terms, which count from the next period on.
+ * Rule: `left` and `next_period` are brought up to date when they are read. `DeferrableServer` in quell-model's
+ * `rule` module is the reference. The loader begins a server and sets other terms, which count from the next period
+ * on.
  *
- * Limits: a run beyond a budget is not carried over into the next period; its length is told.
+ * Callers: `serve/servers.h`, `serve/serve.h`; on the host quell-scx-rules.
+ *
+ * Limits: a run beyond a budget is not carried over into the next period; its length is reported.
  */
 #ifndef QUELL_BUDGET_H
 #define QUELL_BUDGET_H

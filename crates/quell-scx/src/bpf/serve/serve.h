@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Deferrable servers. With budget a server's threads preempt all others on its CPU but those of a higher server. Without
- * budget they wait in the server's own queue. The CPU's holder keeps holding it.
+ * Threads of deferrable servers. With budget they preempt all others on their CPU but those of a higher server;
+ * without budget they wait in the server's own queue. The CPU's holder remains the holder.
  *
  * Problem: a time-sensitive service needs a part of a CPU at once when it wakes up, and no more than that part.
  *
- * Rule: a server with work and budget comes before everything else on its CPU, the highest priority first. Its threads run
- * in the order in which they woke up, a slice each: as those of a workload on a CPU of its own.
+ * Rule: a server with work and budget comes before everything else on its CPU, the highest priority first. Its
+ * threads run in the order in which they woke up, a slice each: as those of a workload on a CPU of its own.
  *
- * Limits: a timer ends budgets, so they are exceeded by its lateness. Threads that starve, and the system's, have turns of
- * 0.5 ms beside a server. New terms count for a period, too, that has begun and was not looked at yet.
+ * Callers: the operations `enqueue` (`enqueue_on_server`), `select_cpu`, `running` and `stopping`; `hold/dispatch.h`;
+ * `tend/patrol.h`.
+ *
+ * Limits: a timer ends budgets, so they are exceeded by its lateness. Starving threads, and the system's, have turns
+ * of 0.5 ms beside a server. New terms count for a period, too, that has begun and was not read yet.
  */
 #ifndef QUELL_SERVE_H
 #define QUELL_SERVE_H
@@ -18,7 +21,7 @@
 #include "groups/quota.h"
 
 #define SERVER_DSQ (THROTTLED_DSQ + MAX_GROUPS) /* the first of the servers' queues */
-/* A thread that comes from a server's queue and cannot run here is not looked at again before this time is over. */
+/* A thread of a server's queue that cannot run here is not tried again within this time. */
 #define IN_VAIN_NS 1000000ULL
 
 static __always_inline __u64 queue_of_server(__u32 cpu, __u32 at)
@@ -27,7 +30,8 @@ static __always_inline __u64 queue_of_server(__u32 cpu, __u32 at)
 }
 
 /*
- * The CPU on which a server is to run this thread: of several that with the fewest threads, and of those where it ran last.
+ * The CPU on which a server is to run this thread: of several that with the fewest threads, and of those where it ran
+ * last.
  */
 static __noinline __u32 select_server_cpu(struct task_struct *p, __u32 slot)
 {
@@ -56,7 +60,7 @@ static __noinline __u32 select_server_cpu(struct task_struct *p, __u32 slot)
 	return best;
 }
 
-/* The server's threads wait without a budget, in this period: the loader hears of it once. */
+/* The server's threads wait without a budget: reports that to the loader, once a period. */
 static __always_inline void report_exhausted(struct server *s)
 {
 	if (s->reported_until == s->next_period)
@@ -67,15 +71,15 @@ static __always_inline void report_exhausted(struct server *s)
 }
 
 /*
- * Have others their turn here? Once it is over, the CPU does not always choose anew: a thread in the CPU's own queue comes
- * next, and must not have a turn that nothing ends.
+ * Do other threads have their turn here? Once it is over, the CPU does not always choose anew: a thread in the local
+ * queue comes next, and must not have a turn that nothing ends.
  */
 static __always_inline bool is_others_turn(const struct serving *v, __u64 now)
 {
 	return v->turn_until > now;
 }
 
-/* Does a server above the one that has the CPU have threads that wait, and budget? */
+/* Does a server above the one that has the CPU have waiting threads and budget? */
 APART bool server_has_waiters(__u32 cpu, __u64 now)
 {
 	__u32 served, least = 0;
@@ -108,10 +112,11 @@ static __always_inline void begin_turn(struct thread *t, __u32 slot, __u64 now)
 }
 
 /*
- * The thread wants a CPU. Is there a server for it? Where that may have the CPU at once, the thread runs next; else it waits
- * in the server's queue. The kernel's lock of the CPU is held.
+ * Enqueues the thread on its server: in the local queue where the server may have the CPU at once, else in the server's
+ * queue. Returns false if there is no server for it. The rq lock of the CPU is held.
  */
-static __noinline bool enqueue_on_server(struct task_struct *p, struct thread *t, __u32 cpu, bool migration_disabled, __u64 enq_flags)
+static __noinline bool enqueue_on_server(struct task_struct *p, struct thread *t, __u32 cpu, bool migration_disabled,
+					 __u64 enq_flags)
 {
 	if (!t || cpu >= MAX_CPUS)
 		return false;
@@ -146,9 +151,12 @@ static __noinline bool enqueue_on_server(struct task_struct *p, struct thread *t
 	t->served = server_number(home, at) + 1;
 	bool is_free = !v->served || s->priority > server_at(home, v->served - 1)->priority;
 
-	/* Not who lost the CPU: threads that take turns in the CPU's own queue keep it from choosing, and higher servers from it. */
-	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !is_others_turn(v, now) && !cpu_at(&shared, cpu)->away &&
-	    !scx_bpf_dsq_nr_queued(queue_of_server(home, at))) {
+	/*
+	 * Only a wake-up: preempted threads that alternate in the local queue keep the CPU from choosing a higher
+	 * server.
+	 */
+	if ((enq_flags & SCX_ENQ_WAKEUP) && home == cpu && has_budget && is_free && !is_others_turn(v, now) &&
+	    !cpu_at(&shared, cpu)->away && !scx_bpf_dsq_nr_queued(queue_of_server(home, at))) {
 		v->served = at + 1;
 		v->comes = 1;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, t->slice_left, enq_flags | SCX_ENQ_PREEMPT);
@@ -167,15 +175,15 @@ static __noinline bool enqueue_on_server(struct task_struct *p, struct thread *t
 	return true;
 }
 
-/* Does the thread that ran here want to run on? */
+/* Is the thread that ran here still runnable? */
 static __always_inline bool is_still_runnable(struct task_struct *prev)
 {
 	return prev && (prev->scx.flags & SCX_TASK_QUEUED);
 }
 
 /*
- * The highest server of this CPU that has work and budget. `prev` is the one whose thread ran here and wants to run on, plus
- * one; 0: none.
+ * The highest server of this CPU that has work and budget. `prev` is the one whose thread ran here and is still
+ * runnable, plus one; 0: none. Refills budgets, and reports those that are exhausted.
  */
 APART __u32 pick_server(__u32 cpu, __u32 prev, __u64 now)
 {
@@ -205,16 +213,16 @@ APART __u32 pick_server(__u32 cpu, __u32 prev, __u64 now)
 	return best;
 }
 
-/* The server's thread runs from now on: so long at most. */
+/* The server's thread begins to run: sets the timer to the end of its budget, or to an earlier end. */
 static __always_inline void arm_bell_for(__u32 cpu, __u32 at, __u64 now)
 {
 	__u64 ends = rule_server_ends(server_at(cpu, at), now), waits_until = serving_on(cpu)->waits_until;
 
-	/* One that is over was seen to when this thread began to run. */
+	/* A time that is over was dealt with when this thread began to run. */
 	arm_bell(cpu, ends < waits_until || waits_until <= now ? ends : waits_until);
 }
 
-/* The server has the CPU: the thread that ran here goes on, or the first of the server's queue comes. */
+/* The server has the CPU: its thread that ran here runs on, or the first of its queue is dispatched. */
 static __always_inline bool dispatch_from_server(__u32 cpu, __u32 at, struct task_struct *prev, __u64 now)
 {
 	struct serving *v = serving_on(cpu);
@@ -242,7 +250,7 @@ static __always_inline bool dispatch_from_server(__u32 cpu, __u32 at, struct tas
 	return false;
 }
 
-/* The CPU decides anew. */
+/* The CPU chooses anew: no server has it. */
 static __always_inline void stop_serving(__u32 cpu)
 {
 	struct serving *v = serving_on(cpu);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The servers of a CPU: where they are, what they use, and the timer that ends their budgets and periods.
+ * The servers of a CPU: their places, their use, and the timer that ends budgets and periods.
  *
  * Problem: a budget ends while a thread runs, and no event of the scheduler is due then.
  *
- * Rule: a timer a CPU, set to the next end of a budget, of a period or of a turn. It makes the CPU decide again, and
- * changes nothing itself.
+ * Rule: a timer a CPU, set to the next end of a budget, of a period or of a turn. It kicks the CPU, and changes
+ * nothing itself.
+ *
+ * Callers: `serve/serve.h`, `hold/dispatch.h`; `charge_server`: `groups/quota.h`; `server_of`: `groups/slots.h`.
  *
  * Limits: four servers a CPU. A server on a CPU that is offline serves no thread.
  */
@@ -52,7 +54,7 @@ APART __u32 server_of(__u32 cpu, __u32 slot)
 	return NO_SERVER;
 }
 
-/* The thread ran for its server since it was accounted for last. */
+/* Charges what the thread ran since last time to its server. */
 static __always_inline void charge_server(struct thread *t, __u64 now)
 {
 	__u32 number = t->served - 1;
@@ -78,7 +80,7 @@ struct {
 	__type(value, struct bell);
 } bells SEC(".maps");
 
-/* A budget, a period or a turn ends: the CPU looks again. */
+/* A budget, a period or a turn ends: kicks the CPU. */
 static int ring(void *map, __u32 *key, struct bell *bell)
 {
 	__u32 cpu = *key;
@@ -93,7 +95,7 @@ static int ring(void *map, __u32 *key, struct bell *bell)
 	return 0;
 }
 
-/* The CPU looks again at this time: there, by a timer of its own. The kernel's lock of the CPU is held. */
+/* Sets the CPU's timer to this time; NEVER: none. The rq lock of the CPU is held. */
 APART int arm_bell(__u32 cpu, __u64 at)
 {
 	if (cpu >= MAX_CPUS || at == serving_on(cpu)->timer_at)
@@ -107,7 +109,7 @@ APART int arm_bell(__u32 cpu, __u64 at)
 	return 0;
 }
 
-/* Of a CPU that has one already the kernel leaves it as it is. */
+/* The kernel does not initialise a timer twice. */
 static __always_inline void init_bell(__u32 cpu)
 {
 	struct bell *bell = bpf_map_lookup_elem(&bells, &cpu);

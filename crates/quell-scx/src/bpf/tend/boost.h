@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who stopped inside the kernel goes on while latency-critical work waits there.
+ * Boost lock holders: a best-effort thread that was preempted or throttled in the kernel runs on briefly while a
+ * latency-critical thread is blocked there.
  *
- * Problem: a best-effort thread that used up its quota, or lost its CPU, inside the kernel may have a lock there. A
- * latency-critical thread that waits for that lock waits for the quota's next period, or for all who come before.
+ * Problem: such a thread may hold a lock of the kernel. A latency-critical thread that waits for the lock waits for
+ * the quota's next period, or for all threads before the holder.
  *
- * Rule: a latency-critical thread in uninterruptible sleep that is not I/O is hindered. Once that has lasted for BLOCKED_NS,
- * threads that stopped inside the kernel run at once on their CPU, for BOOST_NS, within its budget for upkeep; and so
- * again, after a quarter of the time for which the longest has lasted, until none is hindered. What they run is charged to their
- * quota as ever.
+ * Rule: a latency-critical thread in uninterruptible sleep that is not I/O is blocked. Once that has lasted for
+ * BLOCKED_NS, threads that were preempted in the kernel run at once on their CPU, for BOOST_NS, within its budget for
+ * kernel threads; and so again, after a quarter of the time for which the longest has lasted, until none is blocked.
+ * Their run time is charged to their quota as ever.
  *
- * Limits: nothing says who has which lock, or if it is a lock (a parent's vfork looks alike): all who stopped inside the kernel
- * may go on, MAX_BOOSTS at a look, and the longer it is in vain the rarer. Inside the kernel
- * is who has more than FROM_USER_BYTES on the kernel's stack, on x86; elsewhere none is. A CPU remembers the last thread only
- * that began such a sleep there.
+ * Callers: the operation `quiescent` (`note_uninterruptible_sleep`); `tend/patrol.h` (`boost_all`).
+ *
+ * Limits: nothing says which thread holds which lock, or whether it is a lock (a parent's vfork looks alike): all
+ * that were preempted in the kernel may run on, MAX_BOOSTS at a time, and the longer it is in vain the rarer. In the
+ * kernel is a thread with more than FROM_USER_BYTES on its kernel stack, on x86; elsewhere none is. A CPU remembers
+ * only the last thread that began such a sleep there.
  */
 #ifndef QUELL_BOOST_H
 #define QUELL_BOOST_H
@@ -24,10 +27,10 @@
 #define BLOCKED_NS 2000000ULL
 #define BOOST_NS 1000000ULL
 #define MAX_BOOSTS 8
-/* The registers of user space, and what the kernel calls on its way back there until another thread runs. */
+/* User space's registers, and the frames of the kernel's way back there until another thread runs. */
 #define FROM_USER_BYTES 640
 
-/* The thread that began to sleep like that on a CPU last: its number; 0: none. */
+/* The latency-critical thread that last began an uninterruptible sleep on a CPU, by number; 0: none. */
 __u32 blocked_lc[MAX_CPUS];
 __u64 boosts_checked_at;
 __u32 boosts; /* since that */
@@ -37,7 +40,10 @@ static __always_inline bool is_blocked(struct task_struct *p)
 	return (p->__state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) == TASK_UNINTERRUPTIBLE && !is_in_io(p);
 }
 
-/* The thread sleeps from now on. */
+/*
+ * The thread begins to sleep: notes it, and schedules the patrol, if it is latency-critical and the sleep
+ * uninterruptible.
+ */
 static __always_inline void note_uninterruptible_sleep(struct task_struct *p, struct thread *t, __u64 deq_flags)
 {
 	__u32 slot = t->slot, cpu = scx_bpf_task_cpu(p);
@@ -52,7 +58,7 @@ static __always_inline void note_uninterruptible_sleep(struct task_struct *p, st
 	schedule_patrol(now + BLOCKED_NS, now);
 }
 
-/* Is a thread hindered that began to sleep on this CPU? Since when; 0: none is. */
+/* Since when a latency-critical thread that began to sleep on this CPU is blocked; 0: none is. Forgets one that is not. */
 APART __u64 blocked_lc_since(__u32 cpu)
 {
 	__u32 *number = AT(blocked_lc, cpu, MAX_CPUS);
@@ -74,7 +80,7 @@ APART __u64 blocked_lc_since(__u32 cpu)
 	return since;
 }
 
-/* Those of this queue that stopped inside the kernel run at once. */
+/* Boosts the threads of this queue that were preempted in the kernel. */
 APART int boost_queue(__u64 queue, __u64 now)
 {
 	struct task_struct *p;
@@ -95,7 +101,7 @@ APART int boost_queue(__u64 queue, __u64 now)
 		if (!c->online || c->away || SERVED(&shared, cpu) || !refill_upkeep(cpu, now))
 			continue;
 		t->boosted = 1;
-		/* If the CPU idles no other thread is to be sent there. */
+		/* No other thread is to be sent to the CPU if it is idle. */
 		bool idles = scx_bpf_test_and_clear_cpu_idle(cpu);
 
 		/* `___it` is the iterator that the macro declares. */
@@ -127,7 +133,10 @@ APART int boost_slot(__u32 slot, __u64 now)
 	return 0;
 }
 
-/* The same of all queues, if latency-critical work has been hindered for long. Returns when to look again, or ~0. */
+/*
+ * The same for all queues, if latency-critical work has been blocked for BLOCKED_NS. Returns when to check again, or
+ * ~0.
+ */
 APART __u64 boost_all(__u64 now)
 {
 	__u64 since = 0;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core scheduling that begins while the scheduler runs is told to the loader.
+ * Core scheduling that begins while the scheduler runs is reported to the loader.
  *
- * Problem: with threads that have cookies the kernel leaves CPUs idle that are granted. The loader refuses to load then, but a
+ * Problem: with threads that have cookies the kernel leaves granted CPUs idle. The loader refuses to load then, but a
  * program may ask for a cookie later.
  *
- * Rule: the kernel schedules all CPUs by cores as soon as any thread has a cookie, and says so in each run queue: the patrol
- * looks at one. The loader looks for the thread, and decides.
+ * Rule: the kernel schedules all CPUs by cores as soon as any thread has a cookie, and has a flag for it in each run
+ * queue: the patrol reads one. The loader looks for the thread, and decides.
  *
- * Limits: it is told within 50 ms. Kernels without core scheduling have no such field: there this is dropped.
+ * Callers: `tend/patrol.h`.
+ *
+ * Limits: it is reported within 50 ms. Kernels without core scheduling have no such field: the verifier drops this
+ * there.
  */
 #ifndef QUELL_COOKIES_H
 #define QUELL_COOKIES_H

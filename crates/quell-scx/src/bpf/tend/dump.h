@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What stood where. The kernel asks for it when it ends the scheduler by an error, and at SysRq-D.
+ * State for the kernel's dump, at an error exit and at SysRq-D.
  *
  * Problem: after that it is too late to see which thread waited in which queue.
  *
- * Rule: a line for all, for each workload that holds a CPU or has waiting threads, for each CPU, and for each thread that
- * can run; the kernel puts the last two below its own lines about the same CPU or thread.
+ * Rule: a line for all, for each workload that holds a CPU or has waiting threads, for each CPU, and for each
+ * runnable thread; the kernel puts the last two below its own lines about the same CPU or thread.
+ *
+ * Callers: the operations `dump`, `dump_cpu` and `dump_task`.
  *
  * Limits: the kernel cuts the text at DUMP_BYTES. NO_SLOT is -1 and PARKED is -2; times are in ms, up to now.
  */

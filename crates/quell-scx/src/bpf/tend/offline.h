@@ -2,11 +2,13 @@
 /*
  * A CPU that goes offline is emptied.
  *
- * Problem: it asks for no thread any more, and the kernel waits until none is on it.
+ * Problem: it calls dispatch no more, and the kernel waits until no thread is on it.
  *
- * Rule: threads that wait in any queue and were there last are brought to it: the kernel sends them elsewhere.
+ * Rule: waiting threads that ran there last are moved to its local queue, from which the kernel migrates them.
  *
- * Limits: all queues are looked at, for as long as the CPU is on its way.
+ * Callers: `tend/patrol.h` (`visit_offline`).
+ *
+ * Limits: all queues are visited, for as long as the CPU is on its way.
  */
 #ifndef QUELL_OFFLINE_H
 #define QUELL_OFFLINE_H
@@ -14,7 +16,7 @@
 #include "queue/divided.h"
 #include "groups/quota.h"
 
-/* Threads of this queue whose CPU goes offline go to it: the kernel sends them elsewhere, and waits until it could. */
+/* Moves the threads of this queue that ran on the CPU last to its local queue, from which the kernel migrates them. */
 APART int move_home(__u64 queue, __u32 cpu)
 {
 	struct task_struct *p;
@@ -48,8 +50,8 @@ APART int move_parts_home(__u32 slot, __u32 cpu)
 }
 
 /*
- * A CPU that goes offline asks for no thread any more. Other CPUs take those of its that may run there; one that is bound to it
- * would keep the kernel waiting, which ends a scheduler under which a thread waits.
+ * A CPU that goes offline calls dispatch no more. Other CPUs take its threads that may run there; one that is bound to
+ * it would wait for good, and the kernel ends a scheduler under which a thread waits.
  */
 APART int drain_offline_cpu(__u32 cpu)
 {

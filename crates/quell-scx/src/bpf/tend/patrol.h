@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What happens by the clock: periods of quotas end, settings are read again, those who wait for too long have their turn.
+ * The patrol: a timer for periods of quotas, changed settings and threads that waited for too long.
  *
- * Problem: the kernel tells of some changes only, and on a CPU where nothing ends nothing is decided.
+ * Problem: the kernel reports some changes only, and on a CPU where nothing ends nothing is decided.
  *
- * Rule: a timer, every 50 ms or at the end of a throttled group's period, looks at CPUs, groups and queues. What it finds
- * it mends or has a CPU decide again.
+ * Rule: every 50 ms, and at the end of a throttled group's period, it visits CPUs, groups and queues, and repairs
+ * what it finds or kicks a CPU.
  *
- * Limits: it looks at so many of them in one go, and at all within 50 ms: where there are more it rings so much more often.
- * What it repairs has lasted for up to 50 ms, for overdue threads 1 s.
+ * Callers: the timer; `start_patrol`: the operation `init`; `schedule_patrol` (`groups/quota.h`) brings it forward.
+ *
+ * Limits: PATROL_PART of them are visited at once, and all within 50 ms: where there are more the timer fires more
+ * often. What it repairs has lasted for up to 50 ms, for overdue threads 1 s.
  */
 #ifndef QUELL_PATROL_H
 #define QUELL_PATROL_H
@@ -30,9 +32,9 @@
 __u64 visited;            /* a part of them, last */
 __u64 overdue_checked_at;
 __u32 part_to_visit;
-bool checks_overdue;   /* does it on this round? */
+bool checks_overdue;   /* on this round? */
 
-/* Where the part ends that begins there, of so many. */
+/* The end of the part that begins at `from`, of `of` elements. */
 static __always_inline __u32 end_of_part(__u32 from, __u32 of)
 {
 	return from + PATROL_PART < of ? from + PATROL_PART : of;
@@ -58,12 +60,12 @@ APART int visit(__u32 at, bool check_overdue, __u64 now)
 	if (g->throttled && !g->quota)
 		unthrottle(at, now);
 	else if (g->limited && (!g->throttled || check_overdue))
-		/* Also who was on its way into the group's queue when that was emptied. */
+		/* Also threads that were on their way into the group's queue when that was emptied. */
 		requeue_throttled(at, g->throttled, now);
 	return 0;
 }
 
-/* Throttled groups go on when their next period begins. Returns when the next one does, or ~0. */
+/* Unthrottles groups whose next period has begun. Returns when the next one does, or ~0. */
 APART __u64 end_periods(__u64 now)
 {
 	__u64 next = ~0ULL;
@@ -99,8 +101,8 @@ APART int visit_groups(__u32 from, bool check_overdue, __u64 now)
 }
 
 /*
- * CPUs that go offline: the kernel waits until no thread is on them, looks when they choose a thread, and other CPUs take the
- * last ones from our queues.
+ * CPUs that go offline: the kernel waits until no thread is on them, which it tests when they choose a thread, while
+ * other CPUs take the last ones from our queues.
  */
 APART int visit_offline(__u32 from)
 {
@@ -115,7 +117,7 @@ APART int visit_offline(__u32 from)
 	return 0;
 }
 
-/* CPUs on which a real-time thread runs of which the kernel has not told, and those that one does not give back. */
+/* CPUs with a real-time thread that the kernel has not reported, and those that one does not give back. */
 APART int visit_cpus(__u32 from, __u64 now)
 {
 	int i;
@@ -138,8 +140,8 @@ APART int visit_cpus(__u32 from, __u64 now)
 }
 
 /*
- * Wakes the CPUs on which nothing ends, if somebody starves. Who came into a slot's queue after its workload had changed is
- * brought to where it is looked for.
+ * Kicks idle CPUs if a thread starves. Threads that came into a slot's queue after its workload had changed are moved
+ * to where they are looked for.
  */
 APART int visit_queues(__u32 from, bool check_overdue, __u64 now)
 {
@@ -149,7 +151,7 @@ APART int visit_queues(__u32 from, bool check_overdue, __u64 now)
 	FOR(i, from, end_of_part(from, shared.nr_slots + 1)) {
 		__u32 at = (__u32)i < shared.nr_slots ? i : SYSTEM;
 
-		/* Those who are in a queue are counted before. */
+		/* Threads in a queue are counted before. */
 		if (!has_waiters(workload_of(at)))
 			continue;
 		move_all(queue_in(at, !is_fifo(at)), now);
@@ -174,7 +176,7 @@ APART int visit_queues(__u32 from, bool check_overdue, __u64 now)
 	return 0;
 }
 
-/* Threads in the queue of a server that went, and those whose CPU was told of them a moment before they were in the queue. */
+/* Threads in the queue of a removed server, and those whose CPU was kicked a moment before they were in the queue. */
 APART int visit_servers(__u32 from, __u64 now)
 {
 	int i;
@@ -194,7 +196,7 @@ APART int visit_servers(__u32 from, __u64 now)
 	return 0;
 }
 
-/* In so many parts all of them are visited. */
+/* The number of parts in which all are visited. */
 static __always_inline __u32 patrol_parts(void)
 {
 	__u32 most = shared.nr_slots + 1;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Threads that wait are brought to the queue where they are looked for.
+ * Waiting threads are moved to the queue where they are looked for.
  *
- * Problem: while a thread waits its queue may cease to be the right one: its group is throttled no more, its workload has gone or has
- * another class or a server, its set of CPUs has no queue any more. And who has waited for too long is behind others.
+ * Problem: while a thread waits its queue may cease to be the right one: its group is no longer throttled, its
+ * workload has gone or has another class or a server, its set of CPUs has no queue any more. And a thread that has
+ * waited for too long is behind others.
  *
- * Rule: the patrol and the loader go through a queue and move each such thread, under the kernel's iterator of the queue.
+ * Rule: the patrol and the loader iterate over a queue and move each such thread.
  *
- * Limits: a thread that is on its way into a queue is not seen; the next patrol finds it.
+ * Callers: `tend/patrol.h`; the loader, by `drain_queue` and `drain_server`.
+ *
+ * Limits: a thread that is on its way into a queue is missed; the next patrol finds it.
  */
 #ifndef QUELL_REGROUP_H
 #define QUELL_REGROUP_H
@@ -35,7 +38,7 @@
 		at_ < SERVERS;                                                                        \
 	})
 
-/* The threads that waited in this group's own queue go on, unless another group holds them back; only those overdue, if told. */
+/* Moves the threads in this group's queue to their own, unless another group holds them back; or only those overdue. */
 APART int requeue_throttled(__u32 at, bool only_overdue, __u64 now)
 {
 	struct task_struct *p;
@@ -84,7 +87,7 @@ APART int requeue_throttled(__u32 at, bool only_overdue, __u64 now)
 	return 0;
 }
 
-/* The group is throttled no more. */
+/* The group is no longer throttled. */
 static __always_inline void unthrottle(__u32 at, __u64 now)
 {
 	if (__sync_lock_test_and_set(&group_at(at)->throttled, 0))
@@ -92,7 +95,7 @@ static __always_inline void unthrottle(__u32 at, __u64 now)
 	requeue_throttled(at, false, now);
 }
 
-/* Whoever is in this queue goes into that of the workload that has it now. */
+/* Moves all threads of this queue to those of their present workloads. */
 APART int move_all(__u64 queue, __u64 now)
 {
 	struct task_struct *p;
@@ -122,7 +125,7 @@ APART int move_all(__u64 queue, __u64 now)
 	return 0;
 }
 
-/* Is the first of this queue one of another set? It came while the queue's place was given away. */
+/* Is the queue's first thread of another set? It came while the queue's place was reused. */
 APART bool is_stale_part(__u32 number)
 {
 	struct task_struct *p;
@@ -142,8 +145,8 @@ APART bool is_stale_part(__u32 number)
 }
 
 /*
- * Whoever is in another one of the slot's queues than its own and should not be: in one by set if the slot has none or the set is
- * another one, in one by cache of the class that the slot had; or all.
+ * Moves threads from the slot's parts in which they should not be: from a queue by set whose set is another one or that
+ * the slot has no more, from a queue by cache of the class that the slot had. `all`: every thread.
  */
 APART int move_parts(__u32 slot, bool all, __u64 now)
 {
@@ -162,7 +165,7 @@ APART int move_parts(__u32 slot, bool all, __u64 now)
 	return 0;
 }
 
-/* Those in this queue that waited for too long come first. */
+/* Moves overdue threads to the head of this queue. */
 APART int expedite_overdue(__u32 number, __u64 now)
 {
 	struct task_struct *p;

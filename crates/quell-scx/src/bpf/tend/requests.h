@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The request clock of threads that do not sleep between two requests: it starts again when a system call gives the thread
- * something to work on.
+ * Request clock of threads that do not sleep between two requests: it starts again when a system call gives the
+ * thread something to work on.
  *
  * Problem: a busy thread reads its next request without sleeping, and no event of the scheduler shows it.
  *
- * Rule: the clock starts at the return, above zero, of a system call that can give a request. Attached only while a policy
- * wants to know; a thread that wakes up is seen without it.
+ * Rule: the clock starts at the return, above zero, of a system call that can give a request. Attached only while a
+ * policy asks for it; for a thread that wakes up it is not needed.
  *
- * Limits: x86-64 and arm64. A request that comes by shared memory, or by io_uring, is not seen.
+ * Callers: the tracepoint sys_exit.
+ *
+ * Limits: x86-64 and arm64. A request that comes by shared memory, or by io_uring, is missed.
  */
 #ifndef QUELL_REQUESTS_H
 #define QUELL_REQUESTS_H

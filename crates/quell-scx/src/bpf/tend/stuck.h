@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who cannot run because higher scheduling classes have every CPU that they may use.
+ * Threads that cannot run because higher scheduling classes have every CPU that they may use.
  *
  * Problem: the kernel ends a scheduler under which a thread waits for long, also if real-time threads are the cause.
  *
- * Rule: a thread that could run since the given time, and all of whose CPUs are away, is told to the loader, with one of
- * those CPUs.
+ * Rule: a thread that has been runnable since the given time, and all of whose CPUs are away, is reported to the
+ * loader, with one of those CPUs.
+ *
+ * Callers: the loader (`Grant::stuck`).
  *
  * Limits: the first 32.
  */
@@ -26,7 +28,7 @@ struct stuck {
 struct stuck stuck[MAX_STUCK]; /* as of the last call */
 __u32 nr_stuck;
 
-/* One of the CPUs that the thread may use, if a higher class has all of them. */
+/* One of the CPUs that the thread may use, if a higher class has all of them; NO_CPU: not all. */
 static __always_inline __u32 find_rt_held_cpu(struct task_struct *p)
 {
 	__u32 found = NO_CPU;
@@ -46,7 +48,7 @@ static __always_inline __u32 find_rt_held_cpu(struct task_struct *p)
 	return found;
 }
 
-/* Finds the threads that wait like that since `stuck_before`. */
+/* Finds the threads that have waited like that since `stuck_before`. */
 SEC("syscall")
 int find_stuck(void *unused)
 {

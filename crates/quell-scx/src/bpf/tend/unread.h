@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Since when TCP sockets have unread data. Attached when a policy first wants to know.
+ * Age of unread data in TCP sockets. Attached when a policy first asks for it.
  *
  * Problem: a thread that is busy leaves requests unread, and its queue shows nothing.
  *
- * Rule: data that comes to an empty socket starts its clock, a read that empties it stops it. Whose a socket is shows when
- * a thread of a latency-critical workload reads from it.
+ * Rule: data that comes to an empty socket starts its clock, a read that empties it stops it. The owner of a socket
+ * is the latency-critical workload whose thread reads from it.
  *
- * Limits: its first data is not seen, nor are UDP and UNIX sockets. 64 sockets with unread data a workload.
+ * Callers: the tracepoints sk_data_ready, tcp_rcv_space_adjust and inet_sock_set_state.
+ *
+ * Limits: a socket's first data is missed, and so are UDP and UNIX sockets. 64 sockets with unread data a workload.
  */
 #ifndef QUELL_UNREAD_H
 #define QUELL_UNREAD_H
 
 #include "lib/state.h"
 
-/* What is known of a socket. Whoever writes it holds the kernel's lock of the socket. */
+/* The record of a socket, written under the socket's lock. */
 struct inlet {
 	__u64 since; /* since when it has unread data; 0: it has none, or there was no place to say so */
 	__u64 last;  /* when data came last */
@@ -29,7 +31,7 @@ struct {
 	__type(value, struct inlet);
 } inlets SEC(".maps");
 
-/* The end of the stream counts as a byte, which nobody waits for. */
+/* The end of the stream counts as a byte, which is not data. */
 static __always_inline bool has_unread_data(const struct sock *sk)
 {
 	const struct tcp_sock *tcp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
@@ -75,7 +77,7 @@ static __always_inline void begin_unread(struct inlet *inlet, __u64 since)
 	}
 }
 
-/* Somebody else may have the place if the loader gave the slot to another workload meanwhile. */
+/* The place may be another socket's if the loader gave the slot to another workload meanwhile. */
 static __always_inline void end_unread(struct inlet *inlet)
 {
 	struct workload *w = workload_of(inlet->slot);
@@ -109,7 +111,7 @@ SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(data_read, struct sock *sk)
 {
 	struct thread *t = thread_of(bpf_get_current_task_btf());
-	/* If nobody owns the lock this is an interrupt of whoever runs here. */
+	/* If the lock is not owned this is an interrupt of the thread that runs here. */
 	__u32 reader = t && sk->sk_lock.owned ? t->slot : SYSTEM;
 	bool is_critical = reader < SYSTEM && workload_of(reader)->lc;
 	struct inlet *inlet = bpf_sk_storage_get(&inlets, sk, 0, is_critical ? BPF_SK_STORAGE_GET_F_CREATE : 0);
@@ -123,7 +125,7 @@ int BPF_PROG(data_read, struct sock *sk)
 	return 0;
 }
 
-/* Nobody reads from it any more. */
+/* No thread reads from it any more. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(socket_closes, struct sock *sk, int before, int now)
 {

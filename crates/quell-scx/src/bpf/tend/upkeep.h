@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's threads of one CPU run at once, within a budget.
+ * Per-CPU kernel threads run at once, within a budget.
  *
- * Problem: a CPU's ksoftirqd, kworkers and RCU threads do what others wait for, the server's own packets among it. As threads
- * of the system they wait for 50 ms where latency-critical work runs.
+ * Problem: a CPU's ksoftirqd, kworkers and RCU threads do what others wait for, the server's own packets among it. As
+ * threads of the system they wait for 50 ms where latency-critical work runs.
  *
- * Rule: such a thread that wakes up preempts what runs on its CPU, as long as such threads had less than 10 ms of that CPU
- * within 50 ms. A latency-critical thread that gives way is the first of its queue, and gets a CPU that nobody holds. One that
- * was sent to the CPU and has not begun goes first: softirqs that are interrupted for it are left to ksoftirqd, which would
- * come between. It has the CPU for 1 ms then. Nor is one of them preempted by another: it would have lost the CPU and wait as the
- * system does.
+ * Rule: such a thread that wakes up preempts what runs on its CPU, as long as such threads had less than 10 ms of
+ * that CPU within 50 ms. A preempted latency-critical thread is the first of its queue, and gets a CPU without a
+ * holder. One that was dispatched to the CPU and has not begun goes first: softirqs that are interrupted for it are
+ * left to ksoftirqd, which would come between. It has the CPU for 1 ms then. Nor does one such kernel thread preempt
+ * another: that one would have lost the CPU and wait as the system does.
  *
- * Limits: beyond the budget they have turns as all of the system. A server's CPU gives them its turns only: what they take
- * there would be missing in its analysis. The end of that 1 ms is seen at a tick.
+ * Callers: `place/seek.h` (`claim_slice_at_once`), `groups/quota.h` (`account`), `tend/boost.h`; the operation
+ * `running` (`limit_slice_for_upkeep`).
+ *
+ * Limits: beyond the budget they have turns as all of the system. A server's CPU gives them its turns only: the rest
+ * would be missing in its analysis. The end of that 1 ms comes at a tick.
  */
 #ifndef QUELL_UPKEEP_H
 #define QUELL_UPKEEP_H
@@ -28,7 +31,7 @@
 struct upkeep {
 	__u64 began;  /* the period */
 	__u64 used;   /* ns, in it */
-	__u64 comes;  /* has such a thread been sent here that does not run yet? */
+	__u64 comes;  /* was such a thread sent here that does not run yet? */
 	__u64 runs;   /* does such a thread run? */
 	__u64 behind; /* is it behind a latency-critical thread that was sent here before? */
 } __attribute__((aligned(64)));
@@ -40,13 +43,13 @@ static __always_inline struct upkeep *upkeep_on(__u32 cpu)
 	return AT(upkeeps, cpu, MAX_CPUS);
 }
 
-/* Is it a thread of the kernel's for one CPU? */
+/* Is it a per-CPU kernel thread? */
 static __always_inline bool is_percpu_kthread(struct task_struct *p)
 {
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
-/* What is left of the CPU's budget, in ns; 0: nothing. */
+/* Refills the CPU's budget if a period is over. Returns what is left, in ns; 0: nothing. */
 static __always_inline __u64 refill_upkeep(__u32 cpu, __u64 now)
 {
 	struct upkeep *u = upkeep_on(cpu);
@@ -58,14 +61,14 @@ static __always_inline __u64 refill_upkeep(__u32 cpu, __u64 now)
 	return u->used + SHORTEST_UPKEEP_NS <= UPKEEP_NS ? UPKEEP_NS - u->used : 0;
 }
 
-/* Such a thread has run for so long. */
+/* Charges what such a thread ran. */
 static __always_inline void charge_upkeep(__u32 cpu, __u64 ran, __u64 now)
 {
 	refill_upkeep(cpu, now);
 	upkeep_on(cpu)->used += ran;
 }
 
-/* A thread of ours begins to run: not for long, if one of the kernel's is behind it. */
+/* A thread begins to run: its slice is short if a per-CPU kernel thread waits behind it. */
 static __always_inline void limit_slice_for_upkeep(struct task_struct *p, __u32 cpu, bool of_system)
 {
 	struct upkeep *u = upkeep_on(cpu);
