@@ -22,7 +22,7 @@
 #endif
 #define barrier_var(i) __asm__ volatile("" : "+r"(i))
 #define can_loop 1
-#define APART __noinline
+#define GLOBAL_FUNC __noinline
 #define __arg_trusted
 #define SWITCH bool
 #define BPF_F_TIMER_ABS 1

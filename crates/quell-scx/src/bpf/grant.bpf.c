@@ -402,7 +402,7 @@ static __always_inline bool release_to_class(__u32 cpu, struct task_struct *to)
 
 	if (servers_on)
 		stop_serving(cpu);
-	mark_away(cpu, to->pid, AWAY_REPORTED, is_kept);
+	yield_to_class(cpu, to->pid, AWAY_REPORTED, is_kept);
 	return !is_kept;
 }
 

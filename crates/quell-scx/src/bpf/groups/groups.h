@@ -78,7 +78,7 @@ static __always_inline struct task_group *task_group_at(__u64 address)
 }
 
 /* After a change of a group's load or weight: updates its contribution to its parent's load, and so on upwards. */
-APART int propagate_load(__u32 at)
+GLOBAL_FUNC int propagate_load(__u32 at)
 {
 	int i;
 
@@ -100,7 +100,7 @@ APART int propagate_load(__u32 at)
 }
 
 /* Reads the cgroup's settings again. The kernel reports some changes only, and those not in all versions. */
-APART int update_group(__u32 at, __u64 now)
+GLOBAL_FUNC int update_group(__u32 at, __u64 now)
 {
 	struct group *g = group_at(at);
 	struct group *above = group_at(g->parent);
@@ -129,7 +129,7 @@ APART int update_group(__u32 at, __u64 now)
 }
 
 /* The group of the nearest cgroup upwards that has one. */
-APART __u32 find_group(__u64 address, __u64 now)
+GLOBAL_FUNC __u32 find_group(__u64 address, __u64 now)
 {
 	__u32 found = NO_GROUP;
 	int i;
@@ -210,7 +210,7 @@ static __always_inline __u64 load_of(const struct group *g, __u64 at_least)
 }
 
 /* `ran` ns in virtual time: the time over the thread's share. */
-APART __u64 virtual_time(__u32 at, __u64 weight, __u64 ran)
+GLOBAL_FUNC __u64 virtual_time(__u32 at, __u64 weight, __u64 ran)
 {
 	__u64 time = ran;
 	int i;

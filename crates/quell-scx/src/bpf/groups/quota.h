@@ -37,7 +37,7 @@ struct {
 __u64 next_patrol; /* when the timer fires */
 
 /* The highest throttled group at or above this one; NO_GROUP: none is. */
-APART __u32 throttled_above(__u32 at)
+GLOBAL_FUNC __u32 throttled_above(__u32 at)
 {
 	__u32 found = NO_GROUP;
 	int i;
@@ -126,7 +126,7 @@ static __always_inline void schedule_patrol(__u64 at, __u64 now)
 }
 
 /* Charges `ran` ns to the group and those above it, and throttles those whose budget is used up. */
-APART int charge_quota(__u32 at, __u64 ran, __u64 now)
+GLOBAL_FUNC int charge_quota(__u32 at, __u64 ran, __u64 now)
 {
 	int i;
 
@@ -194,7 +194,7 @@ static __always_inline void advance_clock(struct task_struct *p, struct thread *
 }
 
 /* Moves the threads at the head of the queue whose group is throttled to that group's queue. */
-APART int throttle_head(__u32 number, __u64 now)
+GLOBAL_FUNC int throttle_head(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 

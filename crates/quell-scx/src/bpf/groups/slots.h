@@ -46,7 +46,7 @@ static __always_inline void update_server(struct task_struct *p, struct thread *
 }
 
 /* The slot of the nearest ancestor cgroup that belongs to a workload. */
-APART __u32 lookup_slot(__u64 address)
+GLOBAL_FUNC __u32 lookup_slot(__u64 address)
 {
 	int i;
 

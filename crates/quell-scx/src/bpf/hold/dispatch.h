@@ -21,7 +21,7 @@
 #include "queue/starving.h"
 
 /* Dispatches the system's next thread to this CPU. */
-APART bool dispatch_system(__u32 cpu, __u64 now)
+GLOBAL_FUNC bool dispatch_system(__u32 cpu, __u64 now)
 {
 	if (cpu >= MAX_CPUS)
 		return false;
@@ -40,7 +40,7 @@ APART bool dispatch_system(__u32 cpu, __u64 now)
  * Scans all slots for the thread that has waited for the longest, and dispatches from its queue if it starves. A holder
  * that has nothing to run yields the CPU: it takes one again when it has.
  */
-APART bool scan_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
+GLOBAL_FUNC bool scan_for_starving(__u32 cpu, bool prev_wants_on, __u64 now)
 {
 	__u64 oldest = now - shared.starving_ns;
 	__u32 slot;
@@ -106,7 +106,7 @@ static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slo
  * Is a thread with this place in this queue first among the slot's that may run here? Several queues are compared by
  * the slot's clock.
  */
-APART bool is_first_by_vtime(__u32 number, __u32 cpu, __u64 place, __u64 now)
+GLOBAL_FUNC bool is_first_by_vtime(__u32 number, __u32 cpu, __u64 place, __u64 now)
 {
 	__u32 slot = slot_of_number(number);
 	__u32 next = slot == SYSTEM ? next_of_system(cpu, now) : next_queue(slot, cpu, now);
@@ -143,7 +143,7 @@ static __always_inline bool try_continue(__u32 cpu, struct task_struct *prev, __
  * wake one up here; so not for workloads whose threads take a CPU by rule when they have come. Returns true if it has
  * work, or looks again.
  */
-APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
+GLOBAL_FUNC bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct workload *w = workload_of(slot);
 
@@ -176,7 +176,7 @@ APART bool await_enqueue(__u32 cpu, __u32 slot, __u64 now)
  * Dispatches the workload's next thread to this CPU. Of BE threads that are within a slice of the first one, the one
  * that ran here last: to move a thread between CPUs costs more than all the rest.
  */
-APART bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
+GLOBAL_FUNC bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
 {
 	struct task_struct *p;
 	__u64 latest = 0;
@@ -208,7 +208,7 @@ APART bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
 }
 
 /* Hands a CPU without a holder to the next in line that has a thread which may run here. */
-APART bool dispatch_next_holder(__u32 cpu, __u64 now)
+GLOBAL_FUNC bool dispatch_next_holder(__u32 cpu, __u64 now)
 {
 	__u64 place = 0;
 	int i;
@@ -233,7 +233,7 @@ APART bool dispatch_next_holder(__u32 cpu, __u64 now)
  * up waiting for a thread that was on its way into the queue (a hypervisor may have stopped its old CPU). Then it takes
  * this one where a best-effort slice ends.
  */
-APART bool dispatch_owed_lc(__u32 cpu, __u32 holder, __u64 now)
+GLOBAL_FUNC bool dispatch_owed_lc(__u32 cpu, __u32 holder, __u64 now)
 {
 	__u32 next = next_holder(cpu);
 
@@ -296,7 +296,7 @@ static __always_inline bool check_system_turn(__u32 cpu, bool polled, __u64 now)
 #define LONGEST_BLACKOUT_NS 15000000000ULL
 
 /* Gives a starving thread a turn beside a server: not before it has waited for the server's longest blackout. */
-APART bool scan_beside_server(__u32 cpu, __u32 at, __u64 now)
+GLOBAL_FUNC bool scan_beside_server(__u32 cpu, __u32 at, __u64 now)
 {
 	__u64 blackout;
 	__u32 slot;
@@ -357,7 +357,7 @@ static __always_inline bool dispatch_server(__u32 cpu, struct task_struct *prev,
 }
 
 /* Finds idle CPUs for the first threads of this queue. */
-APART int kick_idle_for_queue(__u32 number)
+GLOBAL_FUNC int kick_idle_for_queue(__u32 number)
 {
 	__u32 looked = 0, slot = slot_of_number(number);
 	struct task_struct *p;
@@ -377,7 +377,7 @@ APART int kick_idle_for_queue(__u32 number)
 	return 0;
 }
 
-APART int kick_idle_for_slot(__u32 slot)
+GLOBAL_FUNC int kick_idle_for_slot(__u32 slot)
 {
 	int i;
 

@@ -52,7 +52,7 @@ static __always_inline bool send_signal(__u32 tid, __u32 signal)
 	return !error;
 }
 
-APART bool send_grace_signal(__u32 cpu, __u32 slot)
+GLOBAL_FUNC bool send_grace_signal(__u32 cpu, __u32 slot)
 {
 	if (cpu >= MAX_CPUS)
 		return false;

@@ -105,7 +105,7 @@ static __always_inline void clear_rt_found(struct cpu *c)
 }
 
 /* A higher scheduling class has the CPU: marks it away, and yields it unless a thread is kept on it. */
-static __always_inline void mark_away(__u32 cpu, __u32 to, __u32 how, bool is_kept)
+static __always_inline void yield_to_class(__u32 cpu, __u32 to, __u32 how, bool is_kept)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	__u32 holder = c->holder;
@@ -135,10 +135,10 @@ static __always_inline void clear_away(__u32 cpu)
  * A real-time thread runs on the CPU, which the kernel has not reported: marks the CPU away, and takes it from its
  * holder.
  */
-APART int yield_to_rt(__u32 cpu, __u32 pid)
+GLOBAL_FUNC int yield_to_rt(__u32 cpu, __u32 pid)
 {
 	if (cpu < MAX_CPUS && (!cpu_at(&shared, cpu)->away || cpu_at(&shared, cpu)->hog != pid))
-		mark_away(cpu, pid, AWAY_FOUND, false);
+		yield_to_class(cpu, pid, AWAY_FOUND, false);
 	return 0;
 }
 
@@ -178,12 +178,12 @@ static __always_inline __u32 init_look(struct task_struct *p, __u32 slot)
 	return here;
 }
 
-APART __u32 look_on_wake_up(__u32 here)
+GLOBAL_FUNC __u32 look_on_wake_up(__u32 here)
 {
 	return rule_on_wake_up(&shared, AT(looks, here, MAX_CPUS));
 }
 
-APART __u32 look_for_unheld(__u32 here, __u32 except)
+GLOBAL_FUNC __u32 look_for_unheld(__u32 here, __u32 except)
 {
 	return rule_unheld(&shared, AT(looks, here, MAX_CPUS), except);
 }
@@ -271,7 +271,7 @@ static __always_inline bool try_take_chosen(__u32 cpu, __u32 slot)
 }
 
 /* The place in the line of the next holder, after this place; NOT_IN_LINE: there is none. */
-APART __u64 next_in_line(__u32 cpu, __u64 after)
+GLOBAL_FUNC __u64 next_in_line(__u32 cpu, __u64 after)
 {
 	return rule_next_holder(&shared, cpu, after);
 }

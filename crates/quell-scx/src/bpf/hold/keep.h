@@ -87,7 +87,7 @@ static __always_inline bool keep_behind_lc(struct task_struct *p, struct thread 
 }
 
 /* Is there a CPU of this kind without a holder? */
-APART bool has_free_of(__u32 kind)
+GLOBAL_FUNC bool has_free_cpu_of(__u32 kind)
 {
 	struct set *set = of_kind(&shared, kind);
 	__u32 cpu;
@@ -99,7 +99,7 @@ APART bool has_free_of(__u32 kind)
 }
 
 /* The same of all, where there are a few. */
-APART bool has_free(void)
+GLOBAL_FUNC bool has_free_cpu_anywhere(void)
 {
 	int i;
 
@@ -117,7 +117,7 @@ APART bool has_free(void)
 /* Is there a CPU without a holder? */
 static __always_inline bool has_free_cpu(void)
 {
-	return sets_on ? has_free_of(0) || has_free_of(1) : has_free();
+	return sets_on ? has_free_cpu_of(0) || has_free_cpu_of(1) : has_free_cpu_anywhere();
 }
 
 /*

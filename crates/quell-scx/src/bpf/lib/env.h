@@ -10,7 +10,7 @@
  *
  *   FOR(i, from, to)                  a loop
  *   WHILE(condition)                  likewise
- *   GOES_ON                           true in a loop's condition
+ *   CAN_LOOP                          true in a loop's condition
  *   OPAQUE(i)                         keeps the compiler from knowing what i is
  *   SETS_ON                           are there sets of CPUs? (`place/kinds.h`)
  *   KIND(s, cpu)                      calls rule_kind
@@ -43,8 +43,8 @@ __u32 find_in_place(struct look *look, __u32 kind, __u32 in, __u32 but);
 static __always_inline bool has_rt_task(__u32 cpu);
 
 #define FOR(i, from, to) for (i = (from) + zero; i < (int)(to) && can_loop; i++)
-#define GOES_ON can_loop
-#define WHILE(condition) while ((condition) && GOES_ON)
+#define CAN_LOOP can_loop
+#define WHILE(condition) while ((condition) && CAN_LOOP)
 #define OPAQUE(i) barrier_var(i)
 #define SETS_ON sets_on
 #define KIND(s, cpu) cpu_kind(cpu)
@@ -63,7 +63,7 @@ static __always_inline bool has_rt_task(__u32 cpu);
 static __thread bool sets_on;
 
 #define FOR(i, from, to) for (i = (from); (__u32)i < (to); i++)
-#define GOES_ON true
+#define CAN_LOOP true
 #define WHILE(condition) while (condition)
 #define OPAQUE(i) (void)(i)
 #define SETS_ON sets_on

@@ -316,7 +316,7 @@ static __always_inline __u32 owner_of(struct cgroup *cgroup)
 }
 
 /* A global function: the verifier checks it once, for any arguments, and not once a call. */
-#define APART __noinline
+#define GLOBAL_FUNC __noinline
 
 /* A constant that the loader sets before the program is verified: the verifier drops the code that it turns off. */
 #define SWITCH const volatile bool

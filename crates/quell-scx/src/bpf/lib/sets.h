@@ -44,8 +44,8 @@ static __always_inline __u32 first_bit(__u64 word)
 
 /* All members of the set, from the lowest on: `at` is one after the other. One that is added meanwhile may be missed. */
 #define EACH_IN(set, at)                                                                                      \
-	for (__u64 words_ = (set)->words, bits_ = 0; words_ && GOES_ON; words_ &= words_ - 1)                 \
-		for (bits_ = *AT((set)->word, first_bit(words_), SET_WORDS); bits_ && GOES_ON; bits_ &= bits_ - 1) \
+	for (__u64 words_ = (set)->words, bits_ = 0; words_ && CAN_LOOP; words_ &= words_ - 1)                 \
+		for (bits_ = *AT((set)->word, first_bit(words_), SET_WORDS); bits_ && CAN_LOOP; bits_ &= bits_ - 1) \
 			if ((at = first_bit(words_) * 64 + first_bit(bits_)) < MAX_CPUS)
 
 static __always_inline bool set_contains(const struct set *set, __u32 at)

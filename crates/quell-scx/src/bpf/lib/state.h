@@ -38,18 +38,18 @@ const volatile __u64 overdue_ns = 15000000000ULL;
 /* Zero at first; the loader fills its part in before the scheduler starts. */
 struct shared shared;
 
-APART __u32 cpu_kind(__u32 cpu)
+GLOBAL_FUNC __u32 cpu_kind(__u32 cpu)
 {
 	return rule_kind(&shared, cpu);
 }
 
-APART int leave_cpu_kind(__u32 kind, __u32 cpu)
+GLOBAL_FUNC int leave_cpu_kind(__u32 kind, __u32 cpu)
 {
 	rule_leave_kind(&shared, kind, cpu);
 	return 0;
 }
 
-APART __u32 cpu_fit(__u32 cpu, __u32 slot)
+GLOBAL_FUNC __u32 cpu_fit(__u32 cpu, __u32 slot)
 {
 	return rule_fit(&shared, cpu, slot);
 }
@@ -62,24 +62,24 @@ static __always_inline bool has_rt_task(__u32 cpu)
 	return rq && rq->rt.rt_nr_running;
 }
 
-APART __u32 cpu_fit_from(struct look *look, __u32 cpu)
+GLOBAL_FUNC __u32 cpu_fit_from(struct look *look, __u32 cpu)
 {
 	return look ? rule_fit_from(&shared, look, cpu) : UNFIT_FROM;
 }
 
-APART __u32 find_in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
+GLOBAL_FUNC __u32 find_in_place(struct look *look, __u32 kind, __u32 in, __u32 but)
 {
 	return look ? rule_in_place(&shared, look, kind, in, but) : NO_CPU;
 }
 
 /* The CPU's holder or state has changed: its kind and its siblings' are updated. */
-APART int update_core_kinds(__u32 cpu)
+GLOBAL_FUNC int update_core_kinds(__u32 cpu)
 {
 	rule_update_core_kinds(&shared, cpu);
 	return 0;
 }
 
-APART int add_waiting_slot(__u32 slot)
+GLOBAL_FUNC int add_waiting_slot(__u32 slot)
 {
 	mark_slot_waiting(&shared, slot);
 	return 0;

@@ -19,7 +19,7 @@
 #include "lib/kernel.h"
 
 /* May the thread run on this CPU? False for a CPU that does not exist. */
-APART bool is_cpu_allowed(struct task_struct *p __arg_trusted, __u32 cpu)
+GLOBAL_FUNC bool is_cpu_allowed(struct task_struct *p __arg_trusted, __u32 cpu)
 {
 	bpf_rcu_read_lock();
 	bool may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
@@ -29,7 +29,7 @@ APART bool is_cpu_allowed(struct task_struct *p __arg_trusted, __u32 cpu)
 }
 
 /* Claims an idle CPU that the thread may use, and clears its idle mark; negative: there is none. */
-APART __s32 pick_idle_cpu(struct task_struct *p __arg_trusted)
+GLOBAL_FUNC __s32 pick_idle_cpu(struct task_struct *p __arg_trusted)
 {
 	bpf_rcu_read_lock();
 	__s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -39,7 +39,7 @@ APART __s32 pick_idle_cpu(struct task_struct *p __arg_trusted)
 }
 
 /* The number of its cgroup, which is its directory's inode. */
-APART __u64 cgroup_number_of(struct task_struct *p __arg_trusted)
+GLOBAL_FUNC __u64 cgroup_number_of(struct task_struct *p __arg_trusted)
 {
 	return p->cgroups->dfl_cgrp->kn->id;
 }

@@ -48,7 +48,7 @@ static __always_inline void begin_vtime_turn(struct task_struct *p, struct threa
 }
 
 /* How far the thread that runs there is ahead of this place, by the slot's clock; 0: it is not, or is of another slot. */
-APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
+GLOBAL_FUNC __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 {
 	const struct cpu *c = cpu_at(&shared, cpu);
 
@@ -62,7 +62,7 @@ APART __u64 ahead_on(__u32 cpu, __u32 slot, __u64 place, __u64 now)
 }
 
 /* The CPU whose thread is furthest ahead of this place; NO_CPU: there is none. */
-APART __u32 find_furthest_ahead(__u32 home, __u32 slot, __u64 place, __u32 looks, __u64 now)
+GLOBAL_FUNC __u32 find_furthest_ahead(__u32 home, __u32 slot, __u64 place, __u32 looks, __u64 now)
 {
 	__u32 cpus = shared.nr_cpus ? shared.nr_cpus : 1, found = NO_CPU;
 	__u64 furthest = 0;

@@ -41,7 +41,7 @@ static __always_inline bool consume_unthrottled(__u32 number, __u64 now)
 	return consume(number);
 }
 
-APART bool consume_first(__u32 number, __u64 now)
+GLOBAL_FUNC bool consume_first(__u32 number, __u64 now)
 {
 	return consume_unthrottled(number, now);
 }
@@ -58,7 +58,7 @@ static __always_inline bool is_far(__u32 number, __u32 cpu)
  * The place of the queue's first thread that may run here, by its slot's clock; NOWHERE: there is none. In another
  * cache's queue it counts as AWAY_SLICES of a thread of common weight behind.
  */
-APART __u64 first_place(__u32 number, __u32 cpu)
+GLOBAL_FUNC __u64 first_place(__u32 number, __u32 cpu)
 {
 	struct task_struct *p;
 	__u64 place = NOWHERE;
@@ -101,7 +101,7 @@ static __always_inline __u32 looked_into(__u32 slot, __u32 cpu, __u32 at, __u64 
 }
 
 /* The slot's queue whose first thread is next on this CPU by the slot's clock. */
-APART __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
+GLOBAL_FUNC __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u64 first = NOWHERE;
 	__u32 next = slot;
@@ -123,7 +123,7 @@ APART __u32 next_by_time(__u32 slot, __u32 cpu, __u64 now)
 }
 
 /* The slot's queue whose first thread came first. */
-APART __u32 next_by_coming(__u32 slot, __u32 cpu, __u64 now)
+GLOBAL_FUNC __u32 next_by_coming(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u32 near = number_of_cached(slot, cache_of(cpu)), far = another_cache(slot, cpu, now);
 
@@ -140,7 +140,7 @@ static __always_inline __u32 next_queue(__u32 slot, __u32 cpu, __u64 now)
 }
 
 /* The same of the system's, those of threads that are bound to this CPU included. */
-APART __u32 next_of_system(__u32 cpu, __u64 now)
+GLOBAL_FUNC __u32 next_of_system(__u32 cpu, __u64 now)
 {
 	__u32 bound = BOUND + cpu, next = next_queue(SYSTEM, cpu, now);
 
@@ -154,7 +154,7 @@ APART __u32 next_of_system(__u32 cpu, __u64 now)
 }
 
 /* The slot's queue whose first thread has waited for the longest. */
-APART __u32 oldest_queue(__u32 slot, __u32 cpu, __u64 now)
+GLOBAL_FUNC __u32 oldest_queue(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u64 oldest = queue_waits_since(slot, cpu, now);
 	__u32 next = slot;
@@ -181,7 +181,7 @@ static __always_inline __u32 part_from_here(__u32 slot, __u32 cpu, __u32 at)
 }
 
 /* Moves a thread of the slot here, from the first of its parts that has one which may run here. */
-APART bool consume_part(__u32 slot, __u32 cpu, __u64 now)
+GLOBAL_FUNC bool consume_part(__u32 slot, __u32 cpu, __u64 now)
 {
 	int i;
 
@@ -206,7 +206,7 @@ static __always_inline bool consume_oldest(__u32 slot, __u32 cpu, __u64 now)
 }
 
 /* Threads in the slot's queues. */
-APART __s32 in_queues(__u32 slot)
+GLOBAL_FUNC __s32 in_queues(__u32 slot)
 {
 	__s32 sum = scx_bpf_dsq_nr_queued(queue_of(slot));
 	int i;

@@ -79,7 +79,7 @@ static __noinline int update_mask(struct task_struct *p)
 }
 
 /* The number of the slot's queue for this set; NO_SLOT: it has none. */
-APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
+GLOBAL_FUNC __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 {
 	int i;
 
@@ -97,7 +97,7 @@ APART __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 }
 
 /* Claims a place that no set has, or whose set is unused. NO_SLOT: there is none. */
-APART __u32 claim_place(__u32 slot, __u64 now)
+GLOBAL_FUNC __u32 claim_place(__u32 slot, __u64 now)
 {
 	int i;
 

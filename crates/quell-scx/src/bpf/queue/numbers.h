@@ -104,7 +104,7 @@ static __always_inline __u64 ahead_of(__u32 number)
 }
 
 /* Limits how far the queue's clock is behind the slot's. */
-APART int limit_lag(__u32 number, __u64 lag)
+GLOBAL_FUNC int limit_lag(__u32 number, __u64 lag)
 {
 	__u64 least = *clock_of(slot_of_number(number)) - lag - *clock_of(number);
 

@@ -119,7 +119,7 @@ static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now
  * Enqueue time of the queue's first thread that may run on `cpu` (NO_CPU: on any); `now` if there is none. By any order
  * the longest waiting thread comes to be the first, since the others' virtual time goes on.
  */
-APART __u64 queue_waits_since(__u32 number, __u32 cpu, __u64 now)
+GLOBAL_FUNC __u64 queue_waits_since(__u32 number, __u32 cpu, __u64 now)
 {
 	struct task_struct *p;
 	__u64 since = now;
@@ -141,7 +141,7 @@ APART __u64 queue_waits_since(__u32 number, __u32 cpu, __u64 now)
 }
 
 /* The same of all queues of this slot that this CPU may use. */
-APART __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
+GLOBAL_FUNC __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
 {
 	__u64 since = queue_waits_since(slot, cpu, now);
 	int i;
@@ -162,7 +162,7 @@ APART __u64 slot_waits_since(__u32 slot, __u32 cpu, __u64 now)
 }
 
 /* The same of the system's threads, those that are bound to this CPU included. */
-APART __u64 system_waits_since(__u32 cpu, __u64 now)
+GLOBAL_FUNC __u64 system_waits_since(__u32 cpu, __u64 now)
 {
 	__u64 of_all = slot_waits_since(SYSTEM, cpu, now), bound = queue_waits_since(BOUND + cpu, cpu, now);
 
@@ -247,14 +247,14 @@ static __always_inline void enqueue_thread(struct task_struct *p, struct thread 
 }
 
 /* The same two as global functions, for iterations over a queue: the verifier checks each once, not turn by turn. */
-APART int begin_wait_in(struct thread *t, __u32 number, __u64 now, bool came)
+GLOBAL_FUNC int begin_wait_in(struct thread *t, __u32 number, __u64 now, bool came)
 {
 	if (t)
 		begin_wait(t, number, now, came);
 	return 0;
 }
 
-APART __u64 place_thread_in(struct thread *t, __u32 number)
+GLOBAL_FUNC __u64 place_thread_in(struct thread *t, __u32 number)
 {
 	return t ? place_thread(t, number) : 0;
 }

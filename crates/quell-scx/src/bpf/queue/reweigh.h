@@ -42,7 +42,7 @@ static __noinline void reweigh(struct task_struct *p, struct thread *t, __u64 no
 }
 
 /* Those in this queue that have another weight by now have other places. */
-APART int reweigh_waiting(__u32 number, __u64 now)
+GLOBAL_FUNC int reweigh_waiting(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 

@@ -17,7 +17,7 @@
 #include "queue/queues.h"
 
 /* Of the slots in this set: since before then; NO_SLOT, if there is none. */
-APART __u32 oldest_of(__u32 lc, __u32 cpu, __u64 before, __u64 now)
+GLOBAL_FUNC __u32 oldest_of(__u32 lc, __u32 cpu, __u64 before, __u64 now)
 {
 	struct set *set = AT(shared.waiting, lc, 2);
 	__u32 oldest = NO_SLOT, slot;
@@ -36,7 +36,7 @@ APART __u32 oldest_of(__u32 lc, __u32 cpu, __u64 before, __u64 now)
 }
 
 /* Of all slots. */
-APART __u32 oldest_slot(__u32 cpu, __u64 before, __u64 now)
+GLOBAL_FUNC __u32 oldest_slot(__u32 cpu, __u64 before, __u64 now)
 {
 	__u32 lc = oldest_of(1, cpu, before, now);
 	__u32 be = oldest_of(0, cpu, lc < SYSTEM ? slot_waits_since(lc, cpu, now) : before, now);

@@ -80,7 +80,7 @@ static __always_inline bool is_others_turn(const struct serving *v, __u64 now)
 }
 
 /* Does a server above the one that has the CPU have waiting threads and budget? */
-APART bool server_has_waiters(__u32 cpu, __u64 now)
+GLOBAL_FUNC bool server_has_waiters(__u32 cpu, __u64 now)
 {
 	__u32 served, least = 0;
 	int i;
@@ -185,7 +185,7 @@ static __always_inline bool is_still_runnable(struct task_struct *prev)
  * The highest server of this CPU that has work and budget. `prev` is the one whose thread ran here and is still
  * runnable, plus one; 0: none. Refills budgets, and reports those that are exhausted.
  */
-APART __u32 pick_server(__u32 cpu, __u32 prev, __u64 now)
+GLOBAL_FUNC __u32 pick_server(__u32 cpu, __u32 prev, __u64 now)
 {
 	__u32 best = NO_SERVER, highest = 0;
 	__u64 waits_until = NEVER;

@@ -35,7 +35,7 @@ static __always_inline __u32 server_number(__u32 cpu, __u32 at)
 #define NO_SERVER SERVERS
 
 /* The workload's server on this CPU, by its place there. */
-APART __u32 server_of(__u32 cpu, __u32 slot)
+GLOBAL_FUNC __u32 server_of(__u32 cpu, __u32 slot)
 {
 	int i;
 
@@ -96,7 +96,7 @@ static int ring(void *map, __u32 *key, struct bell *bell)
 }
 
 /* Sets the CPU's timer to this time; NEVER: none. The rq lock of the CPU is held. */
-APART int arm_bell(__u32 cpu, __u64 at)
+GLOBAL_FUNC int arm_bell(__u32 cpu, __u64 at)
 {
 	if (cpu >= MAX_CPUS || at == serving_on(cpu)->timer_at)
 		return 0;

@@ -59,7 +59,7 @@ static __always_inline void note_uninterruptible_sleep(struct task_struct *p, st
 }
 
 /* Since when a latency-critical thread that began to sleep on this CPU is blocked; 0: none is. Forgets one that is not. */
-APART __u64 blocked_lc_since(__u32 cpu)
+GLOBAL_FUNC __u64 blocked_lc_since(__u32 cpu)
 {
 	__u32 *number = AT(blocked_lc, cpu, MAX_CPUS);
 	__u64 since = 0;
@@ -81,7 +81,7 @@ APART __u64 blocked_lc_since(__u32 cpu)
 }
 
 /* Boosts the threads of this queue that were preempted in the kernel. */
-APART int boost_queue(__u64 queue, __u64 now)
+GLOBAL_FUNC int boost_queue(__u64 queue, __u64 now)
 {
 	struct task_struct *p;
 
@@ -118,7 +118,7 @@ APART int boost_queue(__u64 queue, __u64 now)
 	return 0;
 }
 
-APART int boost_slot(__u32 slot, __u64 now)
+GLOBAL_FUNC int boost_slot(__u32 slot, __u64 now)
 {
 	int i;
 
@@ -137,7 +137,7 @@ APART int boost_slot(__u32 slot, __u64 now)
  * The same for all queues, if latency-critical work has been blocked for BLOCKED_NS. Returns when to check again, or
  * ~0.
  */
-APART __u64 boost_all(__u64 now)
+GLOBAL_FUNC __u64 boost_all(__u64 now)
 {
 	__u64 since = 0;
 	int i;

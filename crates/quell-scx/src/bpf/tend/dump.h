@@ -23,7 +23,7 @@ static __always_inline __u64 ms_before(__u64 now, __u64 then)
 	return then && (__s64)(now - then) > 0 ? (now - then) / 1000000 : 0;
 }
 
-APART int dump_slot(__u32 slot)
+GLOBAL_FUNC int dump_slot(__u32 slot)
 {
 	struct workload *w = workload_of(slot);
 

@@ -17,7 +17,7 @@
 #include "groups/quota.h"
 
 /* Moves the threads of this queue that ran on the CPU last to its local queue, from which the kernel migrates them. */
-APART int move_home(__u64 queue, __u32 cpu)
+GLOBAL_FUNC int move_home(__u64 queue, __u32 cpu)
 {
 	struct task_struct *p;
 
@@ -33,7 +33,7 @@ APART int move_home(__u64 queue, __u32 cpu)
 	return 0;
 }
 
-APART int move_parts_home(__u32 slot, __u32 cpu)
+GLOBAL_FUNC int move_parts_home(__u32 slot, __u32 cpu)
 {
 	int i;
 
@@ -53,7 +53,7 @@ APART int move_parts_home(__u32 slot, __u32 cpu)
  * A CPU that goes offline calls dispatch no more. Other CPUs take its threads that may run there; one that is bound to
  * it would wait for good, and the kernel ends a scheduler under which a thread waits.
  */
-APART int drain_offline_cpu(__u32 cpu)
+GLOBAL_FUNC int drain_offline_cpu(__u32 cpu)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	bool has_gone = !bpf_cpumask_test_cpu(cpu, online);

@@ -41,7 +41,7 @@ static __always_inline __u32 end_of_part(__u32 from, __u32 of)
 }
 
 /* The group's settings are read again; a cgroup that went leaves its place. */
-APART int visit(__u32 at, bool check_overdue, __u64 now)
+GLOBAL_FUNC int visit(__u32 at, bool check_overdue, __u64 now)
 {
 	struct group *g = group_at(at);
 
@@ -66,7 +66,7 @@ APART int visit(__u32 at, bool check_overdue, __u64 now)
 }
 
 /* Unthrottles groups whose next period has begun. Returns when the next one does, or ~0. */
-APART __u64 end_periods(__u64 now)
+GLOBAL_FUNC __u64 end_periods(__u64 now)
 {
 	__u64 next = ~0ULL;
 	int i;
@@ -90,7 +90,7 @@ APART __u64 end_periods(__u64 now)
 	return next;
 }
 
-APART int visit_groups(__u32 from, bool check_overdue, __u64 now)
+GLOBAL_FUNC int visit_groups(__u32 from, bool check_overdue, __u64 now)
 {
 	int i;
 
@@ -104,7 +104,7 @@ APART int visit_groups(__u32 from, bool check_overdue, __u64 now)
  * CPUs that go offline: the kernel waits until no thread is on them, which it tests when they choose a thread, while
  * other CPUs take the last ones from our queues.
  */
-APART int visit_offline(__u32 from)
+GLOBAL_FUNC int visit_offline(__u32 from)
 {
 	int i;
 
@@ -118,7 +118,7 @@ APART int visit_offline(__u32 from)
 }
 
 /* CPUs with a real-time thread that the kernel has not reported, and those that one does not give back. */
-APART int visit_cpus(__u32 from, __u64 now)
+GLOBAL_FUNC int visit_cpus(__u32 from, __u64 now)
 {
 	int i;
 
@@ -143,7 +143,7 @@ APART int visit_cpus(__u32 from, __u64 now)
  * Kicks idle CPUs if a thread starves. Threads that came into a slot's queue after its workload had changed are moved
  * to where they are looked for.
  */
-APART int visit_queues(__u32 from, bool check_overdue, __u64 now)
+GLOBAL_FUNC int visit_queues(__u32 from, bool check_overdue, __u64 now)
 {
 	bool starving = false;
 	int i;
@@ -177,7 +177,7 @@ APART int visit_queues(__u32 from, bool check_overdue, __u64 now)
 }
 
 /* Threads in the queue of a removed server, and those whose CPU was kicked a moment before they were in the queue. */
-APART int visit_servers(__u32 from, __u64 now)
+GLOBAL_FUNC int visit_servers(__u32 from, __u64 now)
 {
 	int i;
 
@@ -208,7 +208,7 @@ static __always_inline __u32 patrol_parts(void)
 	return (most + PATROL_PART - 1) / PATROL_PART;
 }
 
-APART int visit_part(__u32 part, bool check_overdue, __u64 now)
+GLOBAL_FUNC int visit_part(__u32 part, bool check_overdue, __u64 now)
 {
 	__u32 from = part * PATROL_PART;
 

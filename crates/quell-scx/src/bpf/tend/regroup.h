@@ -39,7 +39,7 @@
 	})
 
 /* Moves the threads in this group's queue to their own, unless another group holds them back; or only those overdue. */
-APART int requeue_throttled(__u32 at, bool only_overdue, __u64 now)
+GLOBAL_FUNC int requeue_throttled(__u32 at, bool only_overdue, __u64 now)
 {
 	struct task_struct *p;
 	__u64 queue = THROTTLED_DSQ + at;
@@ -96,7 +96,7 @@ static __always_inline void unthrottle(__u32 at, __u64 now)
 }
 
 /* Moves all threads of this queue to those of their present workloads. */
-APART int move_all(__u64 queue, __u64 now)
+GLOBAL_FUNC int move_all(__u64 queue, __u64 now)
 {
 	struct task_struct *p;
 
@@ -126,7 +126,7 @@ APART int move_all(__u64 queue, __u64 now)
 }
 
 /* Is the queue's first thread of another set? It came while the queue's place was reused. */
-APART bool is_stale_part(__u32 number)
+GLOBAL_FUNC bool is_stale_part(__u32 number)
 {
 	struct task_struct *p;
 	bool astray = false;
@@ -148,7 +148,7 @@ APART bool is_stale_part(__u32 number)
  * Moves threads from the slot's parts in which they should not be: from a queue by set whose set is another one or that
  * the slot has no more, from a queue by cache of the class that the slot had. `all`: every thread.
  */
-APART int move_parts(__u32 slot, bool all, __u64 now)
+GLOBAL_FUNC int move_parts(__u32 slot, bool all, __u64 now)
 {
 	int i;
 
@@ -166,7 +166,7 @@ APART int move_parts(__u32 slot, bool all, __u64 now)
 }
 
 /* Moves overdue threads to the head of this queue. */
-APART int expedite_overdue(__u32 number, __u64 now)
+GLOBAL_FUNC int expedite_overdue(__u32 number, __u64 now)
 {
 	struct task_struct *p;
 
@@ -185,7 +185,7 @@ APART int expedite_overdue(__u32 number, __u64 now)
 	return 0;
 }
 
-APART int expedite_parts(__u32 slot, __u64 now)
+GLOBAL_FUNC int expedite_parts(__u32 slot, __u64 now)
 {
 	int i;
 
