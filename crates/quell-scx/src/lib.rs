@@ -6,7 +6,8 @@
 //! wait for a policy happens in the kernel at the event, by the rules of [`quell_model::rule`].
 //!
 //! - `bpf/lib`: the kernel's interface (`kernel.h`, `compat.h`), the memory shared with the loader (`grant.h`), the records of
-//!   threads (`state.h`, `task.h`), sets (`sets.h`), counters of decisions (`counts.h`)
+//!   threads (`state.h`, `task.h`), sets (`sets.h`), counters of decisions (`counts.h`), what the rules need to run in the
+//!   kernel or on the host (`env.h`)
 //! - `bpf/hold`: which workload holds a CPU, and what runs there: the rules (`rules.h`; tested against their reference functions
 //!   in `quell-scx-rules`), changes of holders (`holders.h`, `waiting.h`), the next thread (`dispatch.h`), short preemptions
 //!   (`keep.h`, `grace.h`)
