@@ -274,6 +274,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		untold = switched_at[cpu] && running[cpu] != event.tid;
 	if (from && from->doing != DOING_RUNNING && from->since)
 		untold = true;
+	/* Else newer compilers join it with the pointer to one test, which the verifier does not allow. */
+	barrier_var(untold);
 	if (untold)
 		switched_untold(cpu, event.tid, from);
 	if (from) {
@@ -284,7 +286,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		enters(to, cpu, now);
 		concerns_us = true;
 	}
-	/* Else the compiler joins the two pointers to one test, which the verifier does not allow. */
+	/* So here, of two pointers. */
 	barrier_var(concerns_us);
 	if (counted_events && concerns_us)
 		count(cpu, event.tid, from, to ? event.next_tid : 0);
