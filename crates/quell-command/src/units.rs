@@ -23,6 +23,14 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// Whole seconds: `20s`, `1m`, `3`.
+pub fn whole_seconds(text: &str) -> Result<u32, String> {
+    let time = duration(text)?;
+    let seconds =
+        u32::try_from(time.0 / 1_000_000_000).ok().filter(|&seconds| Nanos::from_secs(seconds.into()) == time);
+    seconds.ok_or_else(|| "expected whole seconds, such as 20s".into())
+}
+
 /// Things per second, above zero: `300`, `5k`, `1.5M`, with or without `/s`.
 pub fn rate(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches("/s").trim_end();

@@ -168,6 +168,12 @@ pub enum LabError {
         /// The last lines of both logs.
         log: String,
     },
+    /// What the plugin counted is not there, or not whole.
+    #[error("the guest's instructions were not counted: {why}")]
+    NotCounted {
+        /// What is missing.
+        why: String,
+    },
     /// The time-out that the caller set has passed.
     #[error("timed out after {seconds} s (--timeout){last}")]
     TimedOut {

@@ -10,12 +10,14 @@
 //! - `guest`: the scripts that run inside
 //! - `lockstep`: the QEMU plugin that makes time repeatable
 //! - `breakpoints`: the QEMU plugin that works around a fault of the emulation
+//! - `counts`: instructions by function and CPU between two marks, by a third plugin
 //! - `run`: starts the processes, passes the output on, reports failures
 //! - `schedulers`: sched_ext schedulers of others, built into the cache
 //! - `testing`: Rust tests that run inside the lab
 
 mod breakpoints;
 mod cache;
+pub mod counts;
 mod error;
 mod fetch;
 mod image;

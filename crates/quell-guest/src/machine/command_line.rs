@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Accelerator, Clock, Input, Machine, Root};
+use crate::counts::Mark;
 
 /// The numbers under which QEMU finds the files that it was given open.
 pub mod fd {
@@ -20,6 +21,8 @@ pub mod fd {
     pub const FILES: i32 = 15;
     /// Gives the command's input; of a terminal, takes the output as well.
     pub const STDIN: i32 = 16;
+    /// Takes the counts of the guest's instructions.
+    pub const COUNTS: i32 = 17;
 }
 
 /// Inputs of the command lines beside the machine.
@@ -35,6 +38,8 @@ pub struct Wiring<'a> {
     pub plugin: Option<&'a Path>,
     /// The plugin that fixes the emulation's breakpoints, where it is needed.
     pub breakpoints: Option<&'a Path>,
+    /// The plugin that counts instructions, where they are counted.
+    pub counts: Option<&'a Path>,
     /// Guest addresses of the functions that begin and end a request for a host file.
     pub file_request_addresses: Option<(u64, u64)>,
     /// Ticks of the host's time stamp counter a millisecond.
@@ -150,6 +155,10 @@ pub fn qemu_arguments(machine: &Machine, wiring: &Wiring) -> Vec<String> {
     if let Some(plugin) = wiring.breakpoints {
         add("-plugin", &format!("{},stat={}", plugin.display(), u8::from(wiring.statistics)));
     }
+    if let Some(plugin) = wiring.counts {
+        let [begin, end] = [Mark::Begin, Mark::End].map(Mark::number);
+        add("-plugin", &format!("{},fd={},begin={begin:x},end={end:x}", plugin.display(), fd::COUNTS));
+    }
     add("-kernel", &wiring.vmlinux.display().to_string());
     add("-initrd", &format!("/proc/self/fd/{}", fd::INITRD));
     // With ioeventfd a port's data would be handled by another thread, at a time of its own.
@@ -213,6 +222,7 @@ mod tests {
             memory_mib: 1024,
             plugin: Some(Path::new("/c/lockstep.so")),
             breakpoints: None,
+            counts: None,
             file_request_addresses: Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000)),
             host_tsc_khz: Some(2_100_000),
             statistics: false,
@@ -288,6 +298,13 @@ mod tests {
         assert_eq!(value_of(&qemu_arguments(&Machine::default(), &fixed), "-plugin"), ["/c/breakpoints.so,stat=0"]);
         let measuring = Machine::measuring(2, Lockstep::default(), Vec::new());
         assert_eq!(value_of(&qemu_arguments(&measuring, &fixed), "-plugin")[1], "/c/breakpoints.so,stat=0");
+    }
+
+    #[test]
+    fn the_counting_plugin_knows_its_file_and_the_marks() {
+        let counting = Wiring { counts: Some(Path::new("/c/counts.so")), ..wiring() };
+        let arguments = qemu_arguments(&Machine::default(), &counting);
+        assert_eq!(value_of(&arguments, "-plugin"), ["/c/counts.so,fd=17,begin=51554c31,end=51554c32"]);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Machine {
     /// Guest seconds to wait before the command, so that the after-effects of booting have ended. Nearly free in
     /// lock-step.
     pub settle_s: u32,
+    /// Are the instructions counted that are executed between two [marks](crate::counts)? Of emulated guests only.
+    pub counts: bool,
 }
 
 impl Default for Machine {
@@ -60,6 +62,7 @@ impl Default for Machine {
             accelerator: Accelerator::Emulation,
             kernel_arguments: Vec::new(),
             settle_s: 0,
+            counts: false,
         }
     }
 }
@@ -106,6 +109,9 @@ impl Machine {
         }
         if self.nodes == 0 || !self.cpus.is_multiple_of(self.nodes) || (self.nodes > 1 && self.root == Root::Host) {
             return bad("nodes", format!("{} memory nodes do not divide a packed machine's CPUs", self.nodes));
+        }
+        if self.counts && self.accelerator == Accelerator::Kvm {
+            return bad("--kvm", "instructions are counted by the emulation; omit --kvm".into());
         }
         let Some(lockstep) = self.lockstep() else { return Ok(()) };
         if self.accelerator == Accelerator::Kvm {

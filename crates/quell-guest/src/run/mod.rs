@@ -5,6 +5,7 @@
 
 mod command;
 mod input;
+mod memory;
 mod native;
 mod once_more;
 mod process;
@@ -29,7 +30,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::error::{LabError, Result};
 use crate::image::{Image, Pack};
 use crate::machine::{self, Accelerator, Input, Machine, Root, Wiring, fd};
-use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, breakpoints, lockstep};
+use crate::{Busybox, Cache, Kernel, Progress, Qemu, Virtiofsd, breakpoints, counts, lockstep};
+use memory::{check_memory, host_memory_mib, memory_mib};
 use once_more::{Watched, once_more};
 use process::{Process, connect_virtiofsd, pipe};
 use pump::{Channels, Pump, Signals};
@@ -80,6 +82,8 @@ pub struct Output {
     pub stdout: Vec<u8>,
     /// Its error output.
     pub stderr: Vec<u8>,
+    /// Instructions between two marks, for [`Counts::parse`](counts::Counts::parse); empty where they are not counted.
+    pub counts: String,
 }
 
 /// Runs guests.
@@ -115,7 +119,7 @@ impl<'a> Lab<'a> {
         once_more(
             self.progress,
             once_more::count,
-            || self.boot(machine, job, &no_input, &mut out, &mut err),
+            || self.boot(machine, job, &no_input, &mut out, &mut err).map(|(ending, _)| ending),
             // Input can be read only once.
             || no_input.load(Ordering::Acquire) && !anything.get(),
         )
@@ -130,12 +134,13 @@ impl<'a> Lab<'a> {
         let boot = || {
             let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
             let ending = self.boot(machine, job, &Arc::default(), &mut stdout, &mut stderr);
-            let ending = ending.map_err(|error| verdict::with_the_last(error, &stdout))?;
-            Ok(Output { ending, stdout, stderr })
+            let (ending, counts) = ending.map_err(|error| verdict::with_the_last(error, &stdout))?;
+            Ok(Output { ending, stdout, stderr, counts })
         };
         once_more(self.progress, once_more::count, boot, || true)
     }
 
+    /// How the command ended, and what the counting plugin wrote.
     fn boot(
         &self,
         machine: &Machine,
@@ -143,7 +148,7 @@ impl<'a> Lab<'a> {
         no_input: &Arc<AtomicBool>,
         out: &mut dyn Write,
         err: &mut dyn Write,
-    ) -> Result<Ending> {
+    ) -> Result<(Ending, String)> {
         machine.check()?;
         check_memory(machine, host_memory_mib())?;
         job.input.check(machine)?;
@@ -155,12 +160,14 @@ impl<'a> Lab<'a> {
         let memory_mib = memory_mib(machine, image_bytes)?;
         let plugin = machine.lockstep().map(|_| lockstep::plugin(&self.cache, self.progress)).transpose()?;
         let breakpoints = self.breakpoints(machine, &qemu)?;
+        let counts = machine.counts.then(|| counts::plugin(&self.cache, self.progress)).transpose()?;
         let wiring = Wiring {
             vmlinux: &kernel.vmlinux(),
             kernel_arguments: &kernel.arguments(),
             memory_mib,
             plugin: plugin.as_deref(),
             breakpoints: breakpoints.as_deref(),
+            counts: counts.as_deref(),
             file_request_addresses: self.file_request_addresses(machine, &kernel)?,
             host_tsc_khz: host_tsc_khz(),
             statistics: self.statistics,
@@ -172,6 +179,8 @@ impl<'a> Lab<'a> {
         let started = Instant::now();
         let (channels, mut ends) = channels()?;
         ends.push((initrd.into(), fd::INITRD));
+        let counted = anonymous("counts")?;
+        ends.push((counted.try_clone().map_err(LabError::io("share", Path::new("counts")))?.into(), fd::COUNTS));
         let input = job.input.open(&mut ends, no_input)?;
         let mut virtiofsd = None;
         if machine.root == Root::Host {
@@ -203,7 +212,7 @@ impl<'a> Lab<'a> {
             self.progress.step("the guest ran out of memory and killed a process; --mem gives it more");
         }
         verdict::of(&finished, memory_mib, job.timeout, &qemu.program)
-            .map(|status| Ending { status, wall: started.elapsed() })
+            .and_then(|status| Ok((Ending { status, wall: started.elapsed() }, text_of(counted)?)))
     }
 
     /// The plugin that fixes the emulation's breakpoints. They need no fixing where vCPUs take turns; a QEMU of another
@@ -272,9 +281,7 @@ fn initrd(machine: &Machine, job: &Job, kernel: &Kernel, busybox: &Busybox) -> R
             pack.add(library_cache)?;
         }
     }
-    let memory = memfd_create("quell-lab-initrd", MemfdFlags::CLOEXEC)
-        .map_err(|error| LabError::io("create", Path::new("initrd"))(error.into()))?;
-    let mut image = Image::new(io::BufWriter::new(File::from(memory)));
+    let mut image = Image::new(io::BufWriter::new(anonymous("initrd")?));
     image.copy(&lab.join("bin/busybox"), &busybox.program)?;
     for applet in &busybox.applets {
         image.link(&lab.join("bin").join(applet), Path::new("busybox"))?;
@@ -308,34 +315,17 @@ fn initrd(machine: &Machine, job: &Job, kernel: &Kernel, busybox: &Busybox) -> R
     Ok((written.map_err(LabError::io("write", Path::new("initrd")))?, bytes))
 }
 
-/// The memory for a guest whose image holds `image_bytes`: the image is there twice while it is unpacked.
-fn memory_mib(machine: &Machine, image_bytes: u64) -> Result<u64> {
-    const KERNEL_MIB: u64 = 160;
-    const PER_CPU_MIB: u64 = 4;
-    const ROOMY_MIB: u64 = 1024;
-    let image_mib = image_bytes.div_ceil(1 << 20);
-    let needed_mib = KERNEL_MIB + PER_CPU_MIB * u64::from(machine.cpus) + 2 * image_mib;
-    match machine.memory_mib {
-        Some(given_mib) if given_mib < needed_mib => Err(LabError::TooLittleMemory { given_mib, needed_mib }),
-        Some(given_mib) => Ok(given_mib),
-        None => Ok(ROOMY_MIB.max(needed_mib + ROOMY_MIB / 2)),
-    }
+/// A file in memory, without a place.
+fn anonymous(what: &str) -> Result<File> {
+    let memory = memfd_create(format!("quell-lab-{what}"), MemfdFlags::CLOEXEC);
+    Ok(memory.map_err(|error| LabError::io("create", Path::new(what))(error.into()))?.into())
 }
 
-/// Refuses a guest with more memory than this machine has, before anything is fetched.
-fn check_memory(machine: &Machine, host_mib: u64) -> Result<()> {
-    match machine.memory_mib {
-        Some(given) if given > host_mib => {
-            let why = format!("{given} MiB, and this machine has {host_mib}; give less, or leave it out");
-            Err(LabError::BadOption { option: "--mem", why })
-        }
-        _ => Ok(()),
-    }
-}
-
-fn host_memory_mib() -> u64 {
-    let host = rustix::system::sysinfo();
-    host.totalram.saturating_mul(host.mem_unit.into()) >> 20
+/// What was written into it.
+fn text_of(mut file: File) -> Result<String> {
+    let mut text = String::new();
+    file.rewind().and_then(|()| file.read_to_string(&mut text)).map_err(LabError::io("read", Path::new("counts")))?;
+    Ok(text)
 }
 
 /// Pipes from QEMU: our ends, and QEMU's with the numbers that it finds them under.
@@ -371,22 +361,5 @@ mod tests {
     fn tsc_is_half_of_bogomips() {
         assert_eq!(tsc_khz("processor\t: 0\nbogomips\t: 4200.00\n"), Some(2_100_000));
         assert_eq!(tsc_khz("processor\t: 0\n"), None);
-    }
-
-    #[test]
-    fn more_memory_than_the_machine_has_is_refused() {
-        let with = |memory_mib| Machine { memory_mib, ..Machine::default() };
-        let text = check_memory(&with(Some(900 << 10)), 4096).unwrap_err().to_string();
-        assert_eq!(text, "--mem: 921600 MiB, and this machine has 4096; give less, or leave it out");
-        assert!(check_memory(&with(Some(4096)), 4096).is_ok() && check_memory(&with(None), 0).is_ok());
-        assert!(host_memory_mib() > 0);
-    }
-
-    #[test]
-    fn memory_grows_with_the_image_and_too_little_is_refused() {
-        let small = Machine { memory_mib: Some(64), ..Machine::default() };
-        assert!(matches!(memory_mib(&small, 0), Err(LabError::TooLittleMemory { given_mib: 64, needed_mib: 176 })));
-        assert_eq!(memory_mib(&Machine::default(), 0).unwrap(), 1024);
-        assert!(memory_mib(&Machine::default(), 1 << 30).unwrap() > 2048);
     }
 }

@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "10us", requires = "lockstep", value_parser = quantum, allow_negative_numbers = true)]
     quantum: u32,
     /// Guest time to wait before the command, whole seconds [default: 20s in lock-step, else 0]
-    #[arg(long, value_name = "TIME", value_parser = whole_seconds, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::whole_seconds, allow_negative_numbers = true)]
     settle: Option<u32>,
     /// Put the program, what it loads and these files into memory, and nothing else of the host
     #[arg(long, value_name = "FILE", num_args = 0..)]
@@ -114,6 +114,7 @@ fn machine(arguments: &Arguments) -> Machine {
         root: arguments.pack.clone().map_or(Root::Host, Root::Packed),
         accelerator: if arguments.kvm { Accelerator::Kvm } else { Accelerator::Emulation },
         kernel_arguments: arguments.append.clone(),
+        counts: false,
         settle_s: arguments.settle.unwrap_or(if arguments.lockstep.is_some() { Machine::LOCKSTEP_SETTLE_S } else { 0 }),
     }
 }
@@ -130,13 +131,6 @@ fn mebibytes(text: &str) -> Result<u64, String> {
 fn quantum(text: &str) -> Result<u32, String> {
     let ns = units::positive_duration(text).ok().and_then(|time| u32::try_from(time.0).ok());
     ns.ok_or_else(|| "expected a time above zero, at most 4s, such as 20us; a number alone is seconds".into())
-}
-
-fn whole_seconds(text: &str) -> Result<u32, String> {
-    let time = units::duration(text)?;
-    let seconds =
-        u32::try_from(time.0 / 1_000_000_000).ok().filter(|&seconds| Nanos::from_secs(seconds.into()) == time);
-    seconds.ok_or_else(|| "expected whole seconds, such as 20s".into())
 }
 
 fn variable(text: &str) -> Result<(OsString, OsString), String> {
@@ -187,7 +181,7 @@ mod tests {
         assert_eq!(["20us", "1ms", "1"].map(|text| quantum(text).unwrap()), [20_000, 1_000_000, 1_000_000_000]);
         let default = with(&["--lockstep"]).unwrap().quantum;
         assert_eq!(default, Lockstep::default().quantum_ns);
-        assert_eq!(["3", "3s", "1m"].map(|text| whole_seconds(text).unwrap()), [3, 3, 60]);
+        assert_eq!(["3", "3s", "1m"].map(|text| units::whole_seconds(text).unwrap()), [3, 3, 60]);
         for words in [["--timeout", "0"], ["--timeout", "soon"], ["--settle", "1.5s"], ["--settle", "-1"]] {
             assert!(with(&words).is_err(), "{words:?}");
         }
