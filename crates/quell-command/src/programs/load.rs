@@ -28,11 +28,21 @@ impl Request for Load {
     type Answer = LoadReport;
 
     fn answer(self) -> Result<LoadReport> {
+        self.watched(|_, _| ())
+    }
+}
+
+impl Load {
+    /// Loads the server, while `watch` runs beside the load until what it is given says that the load has ended.
+    ///
+    /// # Errors
+    /// Those of [`load::run_watched`]; that no agent takes what is posted.
+    pub fn watched(self, watch: impl FnOnce(&Monitor, &dyn Fn() -> bool)) -> Result<LoadReport> {
         let post = self.post.map(|(workload, socket)| Poster::new(Client::new(&socket)?, &workload));
         let poster = post.transpose()?;
         let monitor = monitor(poster.is_some())?;
         load::greet(&self.spec)?;
-        let (report, posted) = run(&self.spec, &monitor, poster, |_| ())?;
+        let (report, posted) = run(&self.spec, &monitor, poster, |has_ended| watch(&monitor, has_ended))?;
         if let Some(line) = posted {
             let _ = writeln!(std::io::stderr(), "{line}");
         }

@@ -25,6 +25,10 @@ const GROUPS: [Group; 5] = [
                 "validate",
                 ["quell-lab validate memcached-2cpus", "quell-lab validate scenes/spin.toml --seeds 2 --json"],
             ),
+            (
+                "count",
+                ["quell-lab count spin", "quell-lab count spin --against fifo-grouped,caladan --rounds 1us --json"],
+            ),
             ("replay", ["quell-lab replay run.record", "quell-lab replay run.record --policy none --json"]),
         ],
     },

@@ -3,6 +3,7 @@
 mod boot;
 mod cluster;
 mod completions;
+mod count;
 mod demo;
 mod generate;
 mod help;
@@ -15,12 +16,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use quell_command::programs::{Load, antagonist};
+use quell_command::programs::antagonist;
 use quell_command::request;
 
 pub use help::HELP;
 
-use crate::play::{Play, Player};
+use crate::play::{CountedPlay, Load, Play, Player};
 
 /// What `quell-lab` can do.
 #[derive(Subcommand)]
@@ -28,6 +29,7 @@ pub enum Command {
     Boot(boot::Arguments),
     Cluster(cluster::Arguments),
     Completions(completions::Arguments),
+    Count(count::Arguments),
     Demo(demo::Arguments),
     Generate(generate::Arguments),
     Paper(paper::Arguments),
@@ -37,12 +39,13 @@ pub enum Command {
 }
 
 /// What a process of this program can be asked for.
-pub fn requests() -> [request::Kind; 5] {
+pub fn requests() -> [request::Kind; 6] {
     [
         request::kind::<antagonist::Request>(),
         request::kind::<Load>(),
         request::kind::<Player>(),
         request::kind::<Play>(),
+        request::kind::<CountedPlay>(),
         request::kind::<paper::bands::Run>(),
     ]
 }
@@ -56,6 +59,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Boot(arguments) => boot::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Count(arguments) => count::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Paper(arguments) => paper::run(&arguments),

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use quell_command::request::own_file;
+use quell_command::request::{self, Request, own_file};
 use quell_evidence::{Cell, Treatment};
+use quell_guest::counts::Counts;
 use quell_guest::schedulers::{self, SCHEDULERS};
-use quell_guest::{Kernel, Lab, Lockstep, Machine};
+use quell_guest::{Kernel, Lab, Lockstep, Machine, Output};
 use quell_model::{CpuId, CpuSet, Nanos};
 use quell_sim::WorkloadSpec;
 use quell_sim::scenario::{Scenario, Shipped};
@@ -18,11 +19,11 @@ use quell_sim::workload::Service;
 use rayon::prelude::*;
 
 use crate::kept::once;
-use crate::play::Play;
+use crate::play::{CountedPlay, Found, Play};
 use crate::programs::{rate, servers};
 
 /// A CPU that executes this many millions of instructions a second is loaded to a third by a scene's single server.
-const MIPS: u32 = 125;
+pub const MIPS: u32 = 125;
 /// A fifteenth of the latency of a request alone on such a CPU; faster ones have shorter quanta.
 const QUANTUM_NS: u32 = 20_000;
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -124,13 +125,20 @@ impl<'a> Bench<'a> {
     }
 
     fn booted(&self, boot: Boot) -> Result<Vec<Cell>> {
-        let Boot { scene, treatment, cpus, seed, shared } = boot;
-        let mut files: Vec<_> = servers(scene.text)?.into_iter().chain(self.scheduler(treatment)?).collect();
-        let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns: QUANTUM_NS / self.speed };
-        let kernel = Some(self.kernel.version.clone());
+        let play = self.play(boot)?;
+        super::scene::cells(&self.output(boot, &play, &play, None)?.stdout)
+    }
+
+    /// Instructions between the marks, in rounds of this length, and what was found beside them. Nothing is kept.
+    pub fn counted(&self, boot: Boot, round_ns: u32) -> Result<(Counts, Found)> {
+        let play = CountedPlay(self.play(boot)?);
+        let output = self.output(boot, &play, &play.0, Some(round_ns))?;
+        Ok((Counts::parse(&output.counts)?, request::read::<CountedPlay>(&output.stdout)?))
+    }
+
+    fn play(&self, Boot { scene, treatment, cpus, seed, shared }: Boot) -> Result<Play> {
         let generators = if shared { CpuSet::EMPTY } else { generators(scene, cpus)? };
-        let all = cpus + generators.len() as u32;
-        let play = Play {
+        Ok(Play {
             scene: scene.name.into(),
             policies: vec![treatment.name.clone()],
             set: changes(scene, cpus, self.speed)?,
@@ -139,9 +147,20 @@ impl<'a> Bench<'a> {
             programs: true,
             generators: (!generators.is_empty()).then_some(generators),
             treatments: None,
-        };
-        let mut job = super::scene::job(&play, &mut files)?;
-        let machine = Machine { kernel, ..Machine::measuring(all, lockstep, files) };
+        })
+    }
+
+    /// What a boot says that answers this request, which plays `play`; in rounds of this length its instructions are counted.
+    fn output(&self, boot: Boot, request: &impl Request, play: &Play, counted_round_ns: Option<u32>) -> Result<Output> {
+        let Boot { scene, treatment, cpus, seed, .. } = boot;
+        let mut files: Vec<_> = servers(scene.text)?.into_iter().chain(self.scheduler(treatment)?).collect();
+        let quantum_ns = counted_round_ns.unwrap_or(QUANTUM_NS / self.speed);
+        let lockstep = Lockstep { serial: true, mips: MIPS * self.speed, quantum_ns };
+        let all = cpus + play.generators.as_ref().map_or(0, CpuSet::len) as u32;
+        let mut job = super::scene::job_of(request, play, &mut files)?;
+        let kernel = Some(self.kernel.version.clone());
+        let counts = counted_round_ns.is_some();
+        let machine = Machine { kernel, counts, ..Machine::measuring(all, lockstep, files) };
         job.directory = "/".into();
         job.timeout = Some(LIMIT);
         let output = self.lab.output(&machine, &job)?;
@@ -153,7 +172,7 @@ impl<'a> Bench<'a> {
         for line in said.lines().filter(|line| line.starts_with("quell")) {
             eprintln!("lab: {}: {line}", treatment.name);
         }
-        super::scene::cells(&output.stdout)
+        Ok(output)
     }
 }
 

@@ -110,7 +110,11 @@ fn title(scene: &Shipped) -> Result<String> {
     Ok(file.get("title").and_then(toml::Value::as_str).unwrap_or_default().to_owned())
 }
 
-fn chosen(only: &[String]) -> Result<Vec<&'static Treatment>> {
+/// The treatments of these names, in the table's order; none: all.
+///
+/// # Errors
+/// If there is none of a name.
+pub fn chosen(only: &[String]) -> Result<Vec<&'static Treatment>> {
     if let Some(unknown) = only.iter().find(|name| programs::treatment(name).is_none()) {
         let known: Vec<_> = TREATMENTS.iter().map(|treatment| treatment.name.as_str()).collect();
         bail!("--against {unknown}: there is no such treatment; there are {}", known.join(", "));

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use quell_command::request::{self, Asked};
+use quell_command::request::{self, Asked, Request};
 use quell_evidence::{Cell, Switching, Treatment};
 use quell_guest::schedulers;
 use quell_guest::{Clock, Job, Lab, Lockstep, Machine, Root, ToStderr};
@@ -62,7 +62,12 @@ pub fn played(shape: Machine, mut play: Play, treatments: &[Treatment]) -> Resul
 
 /// The job that plays a scene in a guest, which has these files and then all that it needs.
 pub fn job(play: &Play, files: &mut Vec<PathBuf>) -> Result<Job> {
-    let (words, request) = request::in_a_shell(play)?;
+    job_of(play, play, files)
+}
+
+/// The job that answers this request, which plays a scene.
+pub fn job_of(request: &impl Request, play: &Play, files: &mut Vec<PathBuf>) -> Result<Job> {
+    let (words, request) = request::in_a_shell(request)?;
     files.push(request::own_file()?);
     if play.has_agent()? {
         files.push(crate::product::file()?);

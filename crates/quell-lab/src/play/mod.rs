@@ -3,12 +3,15 @@
 mod agent;
 mod apart;
 mod around;
+mod counted;
 mod groups;
 mod in_force;
+mod load;
 mod player;
 mod programs;
 mod run;
 pub mod scenes;
+mod symbols;
 pub mod table;
 
 use std::collections::BTreeSet;
@@ -22,6 +25,8 @@ use quell_play::Pace;
 use serde::{Deserialize, Serialize};
 
 use self::apart::Apart;
+pub use self::counted::{CountedPlay, Found};
+pub use self::load::Load;
 pub use self::player::Player;
 pub use self::run::Report;
 use self::run::Row;
@@ -100,6 +105,13 @@ impl Play {
     }
 
     fn rows(&self) -> Result<Vec<Row>> {
+        let treated = self.checked()?;
+        let apart = self.generators.as_ref().map(Apart::new).transpose()?;
+        if self.programs { programs::play_all(&treated, apart.as_ref()) } else { self.threads(treated) }
+    }
+
+    /// The scene in each of the ways that it is treated, if it can be played.
+    fn checked(&self) -> Result<Vec<Treated>> {
         let treated = self.treated()?;
         for Treated { scenario, .. } in &treated {
             if !scenario.vms.is_empty() {
@@ -112,8 +124,7 @@ impl Play {
                 .iter()
                 .try_for_each(|spec| if self.programs { programs::check(spec) } else { as_threads(spec) })?;
         }
-        let apart = self.generators.as_ref().map(Apart::new).transpose()?;
-        if self.programs { programs::play_all(&treated, apart.as_ref()) } else { self.threads(treated) }
+        Ok(treated)
     }
 
     /// All scenes as threads.

@@ -8,21 +8,24 @@ use anyhow::{Context, Result, bail};
 use quell_bench::antagonist::{AntagonistReport, Phase, Sample};
 use quell_bench::load::{LoadReport, LoadSpec};
 use quell_command::programs::antagonist::{Antagonist, Asked};
+use quell_command::programs::launched;
 use quell_command::programs::server::Server;
-use quell_command::programs::{Load, launched};
-use quell_command::request;
+use quell_command::{programs as commands, request};
 use quell_model::{Nanos, SchedClass};
 use quell_play::{Error, Had, Played};
 use quell_report::stats::Histogram;
 use quell_sim::WorkloadSpec;
 use quell_sim::workload::Phases;
+use tempfile::NamedTempFile;
 use toml::{Table, Value};
 
 use super::agent::Agent;
 use super::apart::Apart;
 use super::around::Around;
+use super::counted::Found;
 use super::groups::{self, Groups};
 use super::in_force;
+use super::load::{Counting, Load, Loaded};
 use super::run::Row;
 use super::scenes::Treated;
 use crate::programs::{self, rate};
@@ -54,10 +57,23 @@ pub fn play_all(treated: &[Treated], apart: Option<&Apart>) -> Result<Vec<Row>> 
     for treated in treated {
         for repetition in 0..treated.scenario.repetitions {
             let name = &treated.treatment.name;
-            rows.extend(play(treated, u64::from(repetition), apart).with_context(|| format!("treatment '{name}'"))?);
+            let played = play(treated, u64::from(repetition), apart, false);
+            rows.extend(played.with_context(|| format!("treatment '{name}'"))?.rows);
         }
     }
     Ok(rows)
+}
+
+/// Plays a scene once, while the guest's instructions are counted.
+pub fn count(treated: &Treated, apart: Option<&Apart>) -> Result<Found> {
+    Ok(play(treated, 0, apart, true)?.found)
+}
+
+/// What came of playing a scene once.
+struct Once {
+    rows: Vec<Row>,
+    /// Empty where nothing is counted.
+    found: Found,
 }
 
 /// A program in its place.
@@ -75,7 +91,7 @@ impl Program {
     }
 }
 
-fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>) -> Result<Vec<Row>> {
+fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>, counts: bool) -> Result<Once> {
     let Treated { treatment, scenario, .. } = treated;
     let specs = &scenario.workloads;
     let mut around = Around::start(treatment, scenario)?;
@@ -119,15 +135,22 @@ fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>) -> Result<Vec
     let mut agent = Agent::of(treated, &selected, apart.map(Apart::rest))?;
     in_force::awaited(treated)?;
     sleep(PAUSE);
+    let functions = counts.then(NamedTempFile::new).transpose().context("make a file for the kernel's functions")?;
     let mut loads = Vec::new();
     for (spec, program) in specs.iter().zip(&programs) {
         if let (Some(rate), Some(Program::Server(server))) = (rate(spec), program) {
             let seed = scenario.seed + repetition + SEEDS_APART * loads.len() as u64;
             let posts = agent.as_ref().filter(|_| spec.slo.is_some());
-            let request = Load {
+            let load = commands::Load {
                 spec: load(server, rate, [scenario.warm_up, scenario.duration], seed)?,
                 post: posts.map(|agent| (spec.name.clone(), agent.socket().to_owned())),
             };
+            let counting = match &functions {
+                None => Counting::Nothing,
+                Some(file) if loads.is_empty() => Counting::Instructions(file.path().to_owned()),
+                Some(_) => Counting::Answers,
+            };
+            let request = Load { load, counting };
             let launch = |command: &mut Command| launched(command, SchedClass::NORMAL);
             let start = || request::Asked::start(&request, launch).context("start a load");
             loads.push(match apart {
@@ -147,16 +170,18 @@ fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>) -> Result<Vec
         programs.iter().map(had).collect::<std::io::Result<Vec<Had>>>().context("read schedstat")
     };
     let before = all_had(&programs)?;
-    let mut reports = loads.into_iter().map(request::Asked::answer).collect::<Result<Vec<LoadReport>>>()?.into_iter();
+    let loaded = loads.into_iter().map(request::Asked::answer).collect::<Result<Vec<Loaded>>>()?;
     let after = all_had(&programs)?;
     around.is_there()?;
     agent.as_mut().map_or(Ok(()), Agent::is_there)?;
     in_force::checked(treated)?;
+    let requests = loaded.iter().map(|load| load.answers).sum();
+    let mut reports = loaded.into_iter().map(|load| load.report).peekable();
     // The antagonists' last samples are later than the loads' ends.
     sleep(PAUSE / 5);
     // An antagonist that had no CPU so far gets one to end with.
     drop(agent);
-    let first = reports.as_slice().first().context("no server in the scene")?;
+    let first = reports.peek().context("no server in the scene")?;
     let span = (first.started_ns, first.started_ns + first.measured_ns);
     let mut rows = Vec::new();
     for (((spec, program), before), after) in specs.iter().zip(programs).zip(before).zip(after) {
@@ -170,7 +195,9 @@ fn play(treated: &Treated, repetition: u64, apart: Option<&Apart>) -> Result<Vec
         let played = Played { name: spec.name.clone(), ran, waited, ..played };
         rows.push(Row { stack: treatment.name.clone(), class: spec.class, played });
     }
-    Ok(rows)
+    let kallsyms = functions.map(|file| std::fs::read_to_string(file.path())).transpose();
+    let kallsyms = kallsyms.context("read the kernel's functions")?.unwrap_or_default();
+    Ok(Once { rows, found: Found { requests, kallsyms } })
 }
 
 fn in_group(spec: &WorkloadSpec) -> Table {
