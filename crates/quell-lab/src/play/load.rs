@@ -57,7 +57,7 @@ impl Request for Load {
         let report = self.load.watched(|monitor, has_ended| {
             if self.counting != Counting::Nothing {
                 let marks = matches!(self.counting, Counting::Instructions(_));
-                answers = counted(monitor, has_ended, [warm_up, duration], marks);
+                answers = counted(monitor, has_ended, [warm_up, duration], marks, sleep);
             }
         })?;
         if let Counting::Instructions(file) = &self.counting {
@@ -73,12 +73,13 @@ fn counted(
     has_ended: &dyn Fn() -> bool,
     [warm_up, duration]: [Duration; 2],
     marks: bool,
+    mut pause: impl FnMut(Duration),
 ) -> Option<u64> {
     while monitor.planned.load(Relaxed) == 0 {
         if has_ended() {
             return None;
         }
-        sleep(NAP);
+        pause(NAP);
     }
     let answered = |mark: Mark| {
         if marks {
@@ -86,42 +87,39 @@ fn counted(
         }
         monitor.answered.load(Relaxed)
     };
-    sleep(warm_up + MARGIN);
+    pause(warm_up + MARGIN);
     let before = answered(Mark::Begin);
-    sleep(duration.saturating_sub(2 * MARGIN));
+    pause(duration.saturating_sub(2 * MARGIN));
     let after = answered(Mark::End);
     (!has_ended()).then(|| after - before)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
 
     #[test]
     fn answers_of_the_warm_up_do_not_count() {
         let monitor = Monitor::default();
-        monitor.answered.store(7, Relaxed);
-        monitor.planned.store(100, Relaxed);
-        let times = [Duration::ZERO, Duration::from_millis(200)];
-        let answers = std::thread::scope(|scope| {
-            let counts = scope.spawn(|| counted(&monitor, &|| false, times, false));
-            sleep(Duration::from_millis(90));
-            monitor.answered.store(12, Relaxed);
-            counts.join().unwrap()
-        });
-        assert_eq!(answers, Some(5));
+        let mut pauses = Vec::new();
+        // The schedule begins during the second look, and each pause has ten answers.
+        let pause = |time: Duration| {
+            pauses.push(time.as_millis());
+            monitor.planned.store(pauses.len() as u64 / 2, Relaxed);
+            monitor.answered.fetch_add(10, Relaxed);
+        };
+        let times = [2000, 1000].map(Duration::from_millis);
+        assert_eq!(counted(&monitor, &|| false, times, false, pause), Some(10));
+        assert_eq!(pauses, [1, 1, 2020, 960]);
     }
 
     #[test]
     fn a_load_that_ends_early_has_no_count() {
         let monitor = Monitor::default();
-        assert_eq!(counted(&monitor, &|| true, [Duration::ZERO; 2], false), None);
-        let looks = AtomicUsize::new(0);
-        let ends = || looks.fetch_add(1, Relaxed) > 0;
-        assert_eq!(counted(&monitor, &ends, [Duration::ZERO; 2], false), None);
-        monitor.planned.store(1, Relaxed);
-        assert_eq!(counted(&monitor, &|| true, [Duration::ZERO; 2], false), None);
+        let ended = |planned: u64| {
+            monitor.planned.store(planned, Relaxed);
+            counted(&monitor, &|| true, [Duration::ZERO; 2], false, |_| ())
+        };
+        assert_eq!((ended(0), ended(1)), (None, None));
     }
 }
