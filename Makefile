@@ -3,6 +3,7 @@
 # make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
 # make test-kubernetes  pods of a real containerd in the lab, and the plug-in against upstream's runtime side; needs Go
 # make bench  what is fast, measured
+# make count  instructions a request on a real kernel, against the committed count (two boots of the lab: minutes)
 # make doc    the documentation of the code
 # make deb    two Debian packages, installed into an empty root, run, and removed
 # make dist   all that a release has (packages, static program, image, SBOM), tried in roots of Debian 12 and 13
@@ -15,7 +16,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # The same cases each time; new ones are `make soak`'s to find.
 export PROPTEST_RNG_SEED ?= 1
 
-.PHONY: demo test test-kubernetes soak bench doc docs deb dist notice lint licences setup
+.PHONY: demo test test-kubernetes soak bench count doc docs deb dist notice lint licences setup
 demo: setup
 	$(CARGO) build --locked --profile demo --package quell-cli --bin quell
 	./target/demo/quell demo
@@ -75,6 +76,10 @@ soak: setup
 
 bench: setup
 	$(CARGO) bench --workspace --locked
+
+count: setup
+	$(CARGO) build --locked --package quell-cli --bin quell
+	$(CARGO) test -p quell-lab --locked --test count -- --include-ignored
 
 doc:
 	$(CARGO) doc --workspace --no-deps --locked
