@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Job, Lab, Machine, Output, Result, Root, ToStderr};
+use crate::{Ending, Job, Lab, Machine, Result, Root, ToStderr};
 
 /// What a script printed, and its exit status.
 #[derive(Debug)]
@@ -52,20 +52,20 @@ impl Script {
     /// If the lab fails.
     #[must_use]
     pub fn run(&self) -> Said {
-        let is_live = std::env::var_os("QUELL_LAB_LIVE").is_some();
-        let output = Lab::new(&ToStderr).and_then(|lab| match is_live {
+        let lab = Lab::new(&ToStderr).unwrap_or_else(|error| panic!("the lab failed: {error}"));
+        let said = match std::env::var_os("QUELL_LAB_LIVE").is_some() {
             true => self.run_live(&lab),
-            false => lab.output(&self.machine, &self.job),
-        });
-        let output = output.unwrap_or_else(|error| panic!("the lab failed: {error}"));
+            false => lab.output(&self.machine, &self.job).map(|it| (it.ending, it.stdout, it.stderr)),
+        };
+        let (ending, stdout, stderr) = said.unwrap_or_else(|error| panic!("the lab failed: {error}"));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Said { status: output.ending.status, out: text(&output.stdout), err: text(&output.stderr) }
+        Said { status: ending.status, out: text(&stdout), err: text(&stderr) }
     }
 
-    fn run_live(&self, lab: &Lab<'_>) -> Result<Output> {
+    fn run_live(&self, lab: &Lab<'_>) -> Result<(Ending, Vec<u8>, Vec<u8>)> {
         let (mut stdout, mut stderr) = (Shown::default(), Shown::default());
         let ending = lab.run(&self.machine, &self.job, &mut stdout, &mut stderr)?;
-        Ok(Output { ending, stdout: stdout.0, stderr: stderr.0 })
+        Ok((ending, stdout.0, stderr.0))
     }
 }
 
