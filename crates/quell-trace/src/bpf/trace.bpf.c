@@ -215,8 +215,12 @@ static void switched_untold(__u32 cpu, __s32 tid, struct member *from)
 	barrier_var(cpu);
 	event.tid = running[cpu & (MAX_CPUS - 1)];
 	lost = event.tid == tid ? NULL : watched(event.tid);
-	if (!lost && !from)
-		return;
+	if (!lost) {
+		/* Else newer compilers join the two pointers to one test, which the verifier does not allow. */
+		barrier_var(tid);
+		if (!from)
+			return;
+	}
 	event.at = switched_at[cpu & (MAX_CPUS - 1)];
 	event.slot = holder_of(event.tid, lost);
 	event.next_slot = holder_of(tid, from);
@@ -274,8 +278,6 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		untold = switched_at[cpu] && running[cpu] != event.tid;
 	if (from && from->doing != DOING_RUNNING && from->since)
 		untold = true;
-	/* Else newer compilers join it with the pointer to one test, which the verifier does not allow. */
-	barrier_var(untold);
 	if (untold)
 		switched_untold(cpu, event.tid, from);
 	if (from) {
@@ -286,7 +288,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		enters(to, cpu, now);
 		concerns_us = true;
 	}
-	/* So here, of two pointers. */
+	/* As in switched_untold. */
 	barrier_var(concerns_us);
 	if (counted_events && concerns_us)
 		count(cpu, event.tid, from, to ? event.next_tid : 0);
