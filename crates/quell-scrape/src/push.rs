@@ -44,9 +44,23 @@ pub fn json(addresses: &[SocketAddr], host: &str, path: &str, body: Vec<u8>) -> 
     })
 }
 
+/// The first of these that answers, each within its part of half the time.
+async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
+    let mut why = "no address".to_owned();
+    for address in addresses {
+        let part = PATIENCE / 2 / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        match tokio::time::timeout(part, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => why = error.to_string(),
+            Err(_) => why = format!("none from {address} within {} ms", part.as_millis()),
+        }
+    }
+    Err(why)
+}
+
 async fn exchange(addresses: &[SocketAddr], host: &str, path: &str, body: Vec<u8>) -> Result<Vec<u8>, NotSent> {
     let words = |error: hyper::Error| NotSent::Unreachable(error.to_string());
-    let stream = TcpStream::connect(addresses).await.map_err(|error| NotSent::Unreachable(error.to_string()))?;
+    let stream = connect(addresses).await.map_err(NotSent::Unreachable)?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
     let driver = tokio::spawn(connection);
     let request = Request::post(path)

@@ -122,7 +122,9 @@ pub(super) fn main_journal(path: &Path) -> PathBuf {
 /// If a journal or the machine cannot be read at all; it then stays.
 pub fn put_back_journal(path: &Path, site: &Site, alive: &mut dyn FnMut()) -> Result<Report, AgentError> {
     let pods = put_back_one(&pods_journal(path), site, alive);
-    let mut report = put_back_one(path, site, alive)?;
+    // By the name of this one both are found.
+    let put_back = if pods.is_ok() { put_back_one } else { put_back_file };
+    let mut report = put_back(path, site, alive)?;
     report.add(pods?);
     Ok(report)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quell_linux::Roots;
+use quell_linux::procfs::has_ended;
 use quell_linux::write::{Conflict, Fate, Journal, Place, Value, Write};
 use quell_model::{ThreadId, WorkloadId};
 
@@ -167,17 +168,21 @@ impl FileJournal {
         Ok(())
     }
 
+    fn is_there(&self, number: i32) -> bool {
+        !has_ended(&self.proc, number) && self.proc.join(number.to_string()).exists()
+    }
+
     /// The numbers of all threads in the journal, and of their processes, that still are the same ones.
     fn alive(&self) -> HashSet<i32> {
         let mut alive = HashSet::new();
         for entry in self.state.entries() {
             if let Some(thread) = thread_of(&entry.place)
-                && self.proc.join(thread.tid.to_string()).exists()
+                && self.is_there(thread.tid)
             {
                 alive.insert(thread.tid);
             }
             if let Some(Owner { pid, .. }) = entry.owner
-                && self.proc.join(pid.to_string()).exists()
+                && self.is_there(pid)
             {
                 alive.insert(pid);
             }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use quell_linux::procfs::has_ended;
 use serde::{Deserialize, Serialize};
 
 /// A thread's process.
@@ -20,6 +21,9 @@ pub struct Owner {
 /// The thread's owner; None if it vanished (or the tree does not say).
 #[must_use]
 pub fn of_thread(proc: &Path, tid: i32) -> Option<Owner> {
+    if has_ended(proc, tid) {
+        return None;
+    }
     parse(&fs::read_to_string(proc.join(format!("{tid}/status"))).ok()?)
 }
 

@@ -62,6 +62,14 @@ impl Files {
         self.born.insert(file, origin);
     }
 
+    /// The container of this file has started. Where nothing was set in it, nothing is wanted there any more: it has what it would have
+    /// without Quell.
+    pub fn has_started(&mut self, file: &str) {
+        if self.take_over(file) {
+            self.give_up(|its| its == file);
+        }
+    }
+
     /// That file will not be: its container was never started.
     pub fn is_never_born(&mut self, file: &str) {
         let Some(origin) = self.born.remove(file) else { return };
@@ -167,12 +175,15 @@ impl Files {
     /// Containers that have not started, and whose CPUs are nothing's any more: they get back all.
     fn take_over_what_was_born(&mut self) {
         for file in self.born.keys().cloned().collect::<Vec<_>>() {
-            if let Ok(Some(now)) = self.medium.read(&self.place(&file))
-                && let Some(origin) = self.born.remove(&file)
-            {
-                self.standing.insert(file, Standing { origin: Value::Text(origin), last: now });
-            }
+            self.take_over(&file);
         }
+    }
+
+    fn take_over(&mut self, file: &str) -> bool {
+        let Ok(Some(now)) = self.medium.read(&self.place(file)) else { return false };
+        let Some(origin) = self.born.remove(file) else { return false };
+        self.standing.insert(file.to_owned(), Standing { origin: Value::Text(origin), last: now });
+        true
     }
 
     /// The first CPU set that could not be written, if it still has some of these CPUs.
@@ -294,7 +305,9 @@ impl Files {
     /// Has the file what Quell wrote last?
     fn still_has(&mut self, file: &str) -> bool {
         let now = self.medium.read(&self.place(file));
-        self.standing.get(file).is_some_and(|standing| now.is_ok_and(|now| now.as_ref() == Some(&standing.last)))
+        self.standing
+            .get(file)
+            .is_some_and(|standing| now.is_ok_and(|now| now.is_some_and(|now| standing.last.is_text_of(&now))))
     }
 }
 

@@ -79,7 +79,7 @@ impl Medium for Kernel {
             }
         }
         if path.ends_with(PARTITION) && !["member", "root"].contains(&text.as_str()) {
-            return Err(refused(22));
+            panic!("never written: {text}");
         }
         self.files().insert(path.clone(), text.clone());
         self.end_what_is_none();
@@ -159,6 +159,23 @@ fn a_partition_that_the_kernel_has_ended_is_one_again_and_comes_back_as_it_was()
     assert_eq!(files.follow(&wanted, true), None);
     files.put_back();
     assert!(kernel.text(&state).starts_with("root"), "{}", kernel.text(&state));
+}
+
+#[test]
+fn a_container_that_starts_when_its_cpus_are_wanted_no_more_has_all() {
+    let kernel = Kernel::with(&PODS);
+    let mut files = files(&kernel);
+    let (one, other) = (format!("{}/{CPUS}", PODS[1]), format!("{}/{CPUS}", PODS[2]));
+    let wanted: BTreeMap<String, String> = [(other.clone(), "0,3".to_owned())].into();
+    for file in [&one, &other] {
+        files.is_born_with(file.clone(), "0,3", String::new());
+        kernel.files().insert(Path::new("/").join(file), "0,3".to_owned());
+    }
+    assert_eq!(files.follow(&wanted, false), None);
+    assert_eq!(kernel.text(&one), "0,3", "it may be another one's still");
+    files.has_started(&one);
+    files.has_started(&other);
+    assert_eq!((kernel.text(&one).as_str(), kernel.text(&other).as_str()), ("", "0,3"));
 }
 
 #[test]

@@ -164,6 +164,9 @@ impl Keeper {
     pub fn starts(&mut self, id: &str) {
         self.node.starts(id);
         self.settle();
+        if let Some(file) = self.born.get(id) {
+            self.files.has_started(file);
+        }
     }
 
     /// A container is to have other resources: the CPUs that it has then, if that is not its runtime's choice.
@@ -201,7 +204,7 @@ impl Keeper {
             self.node.set_online(online);
         }
         let is_due = self.without_partitions.as_ref().is_some_and(|it| it.until <= now());
-        if is_due && !self.node.reserved_for_strict().is_empty() {
+        if is_due && !self.is_suspended && !self.node.reserved_for_strict().is_empty() {
             self.node.set_partitions(true);
         }
         if self.node.expire(now()) || is_changed || !self.files.is_empty() {
@@ -229,7 +232,7 @@ impl Keeper {
         if let Some(why) = self.files.follow(&wanted, is_to_be_read) {
             self.fall_back(why);
             self.files.follow(&self.node.wanted(), is_to_be_read);
-        } else if self.node.has_partitions() && self.without_partitions.take().is_some() {
+        } else if !self.is_suspended && self.node.has_partitions() && self.without_partitions.take().is_some() {
             tracing::info!("strict pods are CPU partitions again");
         }
         let pods = self.node.pods();

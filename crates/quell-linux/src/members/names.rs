@@ -8,6 +8,7 @@ use quell_model::{Selector, Target, WorkloadId, foreign};
 use super::Members;
 use super::sighting::Sighting;
 use crate::cgroup;
+use crate::procfs::has_ended;
 
 impl Members {
     /// The programs of a target: `memcached 4711`, `memcached 4711/worker`, or `memcached 4711 and 2 more`.
@@ -42,6 +43,9 @@ impl Members {
     }
 
     fn program(&self, pid: i32, tid: i32) -> String {
+        if has_ended(&self.roots.proc, tid) {
+            return program("", pid, "", tid);
+        }
         let name = |path: String| comm(&self.roots.proc.join(path));
         program(&name(format!("{pid}/comm")), pid, &name(format!("{pid}/task/{tid}/comm")), tid)
     }

@@ -11,6 +11,6 @@ mod times;
 pub use autogroup::Autogroup;
 pub use machine::{busy, steal, ticks};
 pub(crate) use numbers::Numbers;
-pub use reader::{FileId, ProcFs};
+pub use reader::{FileId, ProcFs, has_ended};
 pub use stat::{SchedStat, ThreadStat};
 pub use times::TimesFile;

@@ -41,6 +41,19 @@ impl FileId {
     }
 }
 
+/// Has the process or thread of this number ended, as far as can be known without a look at its directory? A look at one that has
+/// ended may take seconds: the kernel takes the directory apart, and spins until a process that is at the same is ready.
+#[must_use]
+pub fn has_ended(proc: &Path, number: i32) -> bool {
+    proc == Path::new("/proc") && is_none(number)
+}
+
+/// Has no process or thread that this process's calls could name this number?
+fn is_none(number: i32) -> bool {
+    let pid = Some(number).filter(|number| *number > 0).and_then(Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+}
+
 /// A procfs.
 #[derive(Debug)]
 pub struct ProcFs {
@@ -304,12 +317,10 @@ impl ProcFs {
             && rustix::fs::statat(&self.directory, name.as_c_str(), AtFlags::empty()).is_ok()
     }
 
-    /// Is the process or thread of this name gone? Then its directory is not walked into: the kernel would take apart what it still has
-    /// of it, and spin until a process that is at the same, and that may get no CPU for seconds, is ready (`d_invalidate`).
+    /// As [`has_ended`], of the numbers in a name.
     pub(super) fn has_ended(&self, name: &CStr) -> bool {
-        let numbers = name.to_bytes().split(|&byte| byte == b'/').filter_map(number);
-        let mut named = numbers.filter_map(|number| Pid::from_raw(i32::try_from(number).ok()?));
-        self.is_own && named.any(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+        let mut numbers = name.to_bytes().split(|&byte| byte == b'/').filter_map(number);
+        self.is_own && numbers.any(|number| i32::try_from(number).is_ok_and(is_none))
     }
 
     /// The time since the machine started, in the unit of the threads' start times; None: not known.

@@ -14,6 +14,7 @@ use super::{ThreadCalls, ThreadClass, attr};
 use crate::LinuxError;
 use crate::clock;
 use crate::procfs::ProcFs;
+use crate::procfs::has_ended;
 
 /// The running kernel.
 #[derive(Debug)]
@@ -87,6 +88,9 @@ impl ThreadCalls for Kernel {
     fn affinity(&self, tid: i32) -> io::Result<CpuSet> {
         if self.is_some_cpu_offline() {
             // sched_getaffinity(2) leaves offline CPUs out, which a thread that is put back may use when they come.
+            if has_ended(Path::new("/proc"), tid) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
             return allowed(&fs::read_to_string(format!("/proc/{tid}/status"))?);
         }
         let mut mask = [0u64; MAX_CPUS / 64];

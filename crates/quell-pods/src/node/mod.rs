@@ -26,7 +26,7 @@ use tracked::{Stage, Tracked};
 const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// What the kubelet makes of a request of one CPU.
-const SHARES_OF_A_CPU: u64 = 1024;
+pub(super) const SHARES_OF_A_CPU: u64 = 1024;
 
 /// The pods of a node.
 ///

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use quell_model::CpuCount;
 
-use super::Node;
 use super::reservations::{Held, Place, Reservations};
 use super::tracked::{Stage, Tracked};
+use super::{Node, SHARES_OF_A_CPU};
 use crate::class::{Class, classify};
 use crate::path::PodPath;
 use crate::pod::Sandbox;
@@ -54,6 +54,8 @@ fn pod(node: &Node, sandbox: &Sandbox, mut its: Vec<&Tracked>) -> PodView {
     }
     let its_unmet = node.unmet.iter().filter(|((of, _), _)| *of == sandbox.id);
     let runs = its.iter().any(|tracked| tracked.stage == Stage::Running);
+    // One that requests whole CPUs may be still to come.
+    let runs = runs && (sandbox.shares < SHARES_OF_A_CPU || its.len() > 1);
     if strict && runs && its_unmet.clone().next().is_none() && node.reservations.of(&sandbox.id).next().is_none() {
         remarks.push(
             "has no CPUs of its own: none of its containers requests a whole CPU; request 1 CPU or more in one container".to_owned(),

@@ -33,7 +33,8 @@ pub struct Starts {
 impl Starts {
     fn of(&mut self, counter: String, value: f64, now: Duration) -> Duration {
         let known = self.last.get(&counter).filter(|(_, last)| *last <= value);
-        let start = known.map_or(self.last_read.unwrap_or(now), |(start, _)| *start);
+        // The clock may have been set back.
+        let start = known.map_or(self.last_read.unwrap_or(now), |(start, _)| *start).min(now);
         self.present.insert(counter, (start, value));
         start
     }

@@ -87,8 +87,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (by_signal, to, every, once) = (ends.clone(), arguments.to.clone(), arguments.every, arguments.once);
     std::thread::spawn(move || {
         let _ = signals.forever().next();
+        let ended = if once { Err(anyhow!("interrupted")) } else { Ok(()) };
         // The command may have ended.
-        let _ = by_signal.send(Ok(()));
+        let _ = by_signal.send(ended);
     });
     std::thread::spawn(move || {
         let _ = ends.send(sender.run(&to, every, once));
