@@ -12,7 +12,7 @@ struct spinner {
 };
 
 /*
- * These threads spin on a machine with so many CPUs and caches: for `propagate_load` ns, then for `span` ns, of which each thread's run time is
+ * These threads spin on a machine with this many CPUs and caches: for `settle` ns, then for `span` ns, of which each thread's run time is
  * counted in `ran`.
  */
 const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 cpus, __u32 caches, __u64 settle, __u64 span,
@@ -42,7 +42,7 @@ const char *simulation_spins(const struct spinner *spinners, __u32 count, __u32 
 
 /*
  * Two latency-critical workloads hold one CPU as one: two threads of the first, with these weights of their own, and one of the other
- * spin for `propagate_load` ns, then for `span` ns. After that the first two exchange their weights, and spin for `span` ns at once.
+ * spin for `settle` ns, then for `span` ns. After that the first two exchange their weights, and spin for `span` ns at once.
  */
 const char *simulation_spins_as_one(const __u32 *weights, __u64 settle, __u64 span, __u64 *ran)
 {
