@@ -13,6 +13,6 @@ pub(crate) struct Look {
 impl Look {
     /// Due time of the next one such that looking takes no more than one in `share`; None: at once.
     pub fn next(self, interval: Nanos, share: u64) -> Option<Nanos> {
-        Some(self.at? + interval.max(Nanos(self.cost.0 * share)))
+        Some(self.at? + interval.max(Nanos(self.cost.0.saturating_mul(share))))
     }
 }

@@ -98,6 +98,8 @@ struct Search {
     adopted: bool,
     /// The last scan of the workloads for whose new threads a policy waits.
     prompt_look: Look,
+    /// The last look at which CPUs are online.
+    cpus_look: Look,
     /// Who looks where that takes long, once it did.
     scout: Option<Scout>,
     away: Option<Away>,

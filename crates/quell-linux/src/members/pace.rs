@@ -3,6 +3,7 @@
 use quell_model::{Nanos, Signal, WorkloadId};
 
 use super::{Level, Member, Members};
+use crate::clock::Look;
 
 /// Scans for threads take at most a twentieth of a CPU if a policy waits for those of every workload …
 const PROMPT_SHARE: u64 = 20;
@@ -10,6 +11,13 @@ const PROMPT_SHARE: u64 = 20;
 const GROUPS_SHARE: u64 = 250;
 /// … and two thousandths where they are only counted.
 const COUNTING_SHARE: u64 = 500;
+
+/// No pause between two scans is longer, whatever the last one took: in a virtual machine, the CPU time of a scan has in it what the
+/// host took away meanwhile.
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(30);
+
+/// CPUs that went or came are noticed within this time, or within a longer scan interval.
+const CPUS_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Workloads that wait for new threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +59,11 @@ impl Members {
         self.next_scan().is_none_or(|at| now >= at)
     }
 
+    /// Is it time to look where a policy waits for new threads?
+    pub(super) fn prompt_scan_due(&self, now: Nanos) -> bool {
+        self.next_after(self.search.prompt_look, GROUPS_SHARE).is_none_or(|at| now >= at)
+    }
+
     /// Is it time to look everywhere?
     pub(super) fn full_scan_due(&self, now: Nanos) -> bool {
         self.next_full_scan(self.waiting()).is_none_or(|at| now >= at)
@@ -60,11 +73,19 @@ impl Members {
     /// milliseconds: then scans are less frequent, so that they take no more than their share of a CPU.
     pub fn next_scan(&self) -> Option<Nanos> {
         let waiting = self.waiting();
-        let full = self.next_full_scan(waiting)?;
+        let full = self.next_full_scan(waiting)?.min(self.next_look_at_cpus()?);
         if waiting != Waiting::SomeGroups {
             return Some(full);
         }
-        Some(full.min(self.search.prompt_look.next(self.options.scan_interval, GROUPS_SHARE)?))
+        Some(full.min(self.next_after(self.search.prompt_look, GROUPS_SHARE)?))
+    }
+
+    /// Which CPUs are online is one file's line: it is read however long a scan takes, or its scout is away.
+    fn next_look_at_cpus(&self) -> Option<Nanos> {
+        match self.options.scan_interval {
+            Nanos::ZERO => Some(Nanos::MAX),
+            interval => self.search.cpus_look.next(interval.max(CPUS_INTERVAL), 1),
+        }
     }
 
     fn next_full_scan(&self, waiting: Waiting) -> Option<Nanos> {
@@ -76,6 +97,37 @@ impl Members {
             return self.full_look.at;
         }
         let share = if waiting == Waiting::Everybody { PROMPT_SHARE } else { COUNTING_SHARE };
-        self.full_look.next(self.options.scan_interval, share)
+        self.next_after(self.full_look, share)
+    }
+
+    /// Due time of the look after this one, which takes no more than one in `share`.
+    fn next_after(&self, look: Look, share: u64) -> Option<Nanos> {
+        let interval = self.options.scan_interval;
+        Some(look.next(interval, share)?.min(look.at? + interval.max(LONGEST_PAUSE)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_model::{Event, Host as _, SignalSet, Topology, View};
+
+    use super::*;
+    use crate::HostOptions;
+    use crate::testkit::FakeTree;
+
+    #[test]
+    fn a_scan_that_took_long_puts_off_neither_the_next_one_for_ever_nor_the_cpus() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        let mut host = tree.host(HostOptions::default()).unwrap();
+        let (mut view, mut events) = (View::new(host.topology()), Vec::new());
+        host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
+        let at = host.members.full_look.at.unwrap();
+        host.members.full_look.cost = Nanos::from_secs(8);
+        assert_eq!(host.members.next_full_scan(Waiting::None), Some(at + LONGEST_PAUSE));
+        tree.online_are(&Topology::synthetic(1, 1, 4, 1), &"0-2".parse().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(110));
+        host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
+        assert_eq!(host.members.full_look.at, Some(at), "it scanned for nothing else");
+        assert!(events.contains(&Event::Offline(quell_model::CpuId(3))), "{events:?}");
     }
 }

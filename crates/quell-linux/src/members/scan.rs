@@ -33,11 +33,15 @@ impl Members {
     /// Scans for threads that were created or exited, for CPUs that went on- or offline, and for cgroups that were made
     /// again; before a full scan is due, only where a policy waits for new threads.
     pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
+        self.search.cpus_look.at = Some(now);
+        self.scan_cpus(news)?;
         if self.full_scan_due(now) {
             let is_scouts = self.search.away.is_some() || self.full_look.cost > LOOPS_SHARE;
             if self.full_look.at.is_some() && is_scouts {
                 return self.have_it_looked(now, news);
             }
+        } else if !self.prompt_scan_due(now) {
+            return Ok(());
         } else {
             self.search.prompt_look.at = Some(now);
             let walk = Walk::begin();
@@ -89,7 +93,6 @@ impl Members {
             return Ok(());
         }
         self.search.finder = report.finder;
-        self.scan_cpus(news)?;
         self.scan_groups(|_| true, news);
         let found = self.with_what_was_seen_since(since, report.found);
         self.take_up_all(report.result, found, now, news)
@@ -109,7 +112,6 @@ impl Members {
     }
 
     fn look_everywhere(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
-        self.scan_cpus(news)?;
         self.scan_groups(|_| true, news);
         let mut found = std::mem::take(&mut self.search.found);
         let result = self.search.finder.scan(&mut self.proc, &self.selectors, now, &mut found);
@@ -131,7 +133,6 @@ impl Members {
 
     /// False, with nothing done, if a thread left its workload alive: then only a full scan finds its place.
     fn look_where_somebody_waits(&mut self, now: Nanos, news: &mut News) -> Result<bool, LinuxError> {
-        self.scan_cpus(news)?;
         let waiting: Vec<bool> =
             (0..self.slots.len()).map(|slot| self.waits_for_threads(WorkloadId(slot as u32))).collect();
         let waits = |id: WorkloadId| waiting.get(id.index()) == Some(&true);
