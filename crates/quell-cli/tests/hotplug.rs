@@ -23,7 +23,7 @@ await() { # WHAT COMMAND…
         ! "$@" || return 0
         sleep 0.1
     done
-    echo "in vain: $what"
+    echo "in vain: $what; online: $(cat /sys/devices/system/cpu/online); $("$QUELL" status --json | tr -d ' \n')"
     cat /run/quell.log
     exit 1
 }
