@@ -35,6 +35,13 @@ struct Standing {
     last: Value,
 }
 
+/// What a file's next text leaves of its CPUs.
+enum Kept {
+    All,
+    Some(CpuSet),
+    None,
+}
+
 impl Standing {
     /// Did Quell write this last? A quota has its period behind it.
     fn is_as(&self, text: &str) -> bool {
@@ -77,7 +84,7 @@ impl Files {
     }
 
     /// What is in these files from now on; the others get back what they had. First what takes CPUs away from a container, then the
-    /// rest: so no CPU is two containers' at any time. A file that has its text already is read only to find out what others wrote.
+    /// rest: no CPU is two containers' at any time, unless two change places. A file that has its text already is read only to find out what others wrote.
     ///
     /// Returns why a partition is none: the kernel refuses it, or has none of this kind. No CPU set has become larger then, so that
     /// the next call may set other files instead.
@@ -92,9 +99,20 @@ impl Files {
             .filter(|(file, _)| of_partition(file).is_none())
             .filter(|(file, text)| is_to_be_read || !self.stands(file, text))
             .collect();
-        let (takes, gives): (Vec<_>, Vec<_>) = due.into_iter().partition(|(file, text)| self.takes_away(file, text));
-        for (file, text) in takes {
-            self.set(file, text);
+        let mut gives = Vec::new();
+        for (file, text) in due {
+            match self.kept(file, text) {
+                Kept::All => gives.push((file, text)),
+                Kept::Some(cpus) => {
+                    let cpus = cpus.to_string();
+                    self.set(file, &cpus);
+                    if cpus != text {
+                        gives.push((file, text));
+                    }
+                }
+                // It moves as a whole: an empty list would be all CPUs. It leaves before others get what it had.
+                Kept::None => gives.insert(0, (file, text)),
+            }
         }
         // A partition ends when the CPU sets of others are clear of its CPUs, and before another one has them.
         self.give_up(|file| !wanted.contains_key(file) && !file.ends_with(CPUS));
@@ -206,12 +224,18 @@ impl Files {
         })
     }
 
-    /// Is this a CPU list that becomes a part of what stands there now? An empty one stands for all CPUs.
-    fn takes_away(&mut self, file: &str, text: &str) -> bool {
-        let Ok(next) = text.parse::<CpuSet>() else { return false };
+    /// What does the text leave of the CPUs that are in the file now? There, an empty list stands for all CPUs.
+    fn kept(&mut self, file: &str, text: &str) -> Kept {
         let now = self.medium.read(&self.place(file));
-        let Ok(Some(Value::Text(now))) = now else { return false };
-        now.is_empty() || now.parse::<CpuSet>().is_ok_and(|now| next.is_subset(&now) && next != now)
+        let (Ok(Some(Value::Text(now))), Ok(next)) = (now, text.parse::<CpuSet>()) else { return Kept::All };
+        let Ok(before) = now.parse::<CpuSet>() else { return Kept::All };
+        let both = if now.is_empty() { next } else { before.intersection(&next) };
+        match (both.is_empty(), both == before) {
+            _ if next.is_empty() => Kept::All,
+            (true, _) => Kept::None,
+            (_, true) => Kept::All,
+            _ => Kept::Some(both),
+        }
     }
 
     fn place(&self, file: &str) -> Place {

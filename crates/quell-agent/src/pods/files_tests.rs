@@ -195,3 +195,45 @@ fn where_a_stranger_has_the_cpus_others_keep_theirs_until_there_are_cpu_sets() {
         ("0,3-5", "member")
     );
 }
+
+#[test]
+fn no_cpu_is_two_containers_while_sets_move() {
+    let group = |name: &str| format!("kubepods/burstable/{name}/{CPUS}");
+    let sets = |strict: &str, other: &str, rest: &str| -> BTreeMap<String, String> {
+        [("podb", other), ("podc", strict), ("podd", rest)].map(|(name, cpus)| (group(name), cpus.to_owned())).into()
+    };
+    let kernel = Kernel::with(&["kubepods/burstable/podb", "kubepods/burstable/podc", "kubepods/burstable/podd"]);
+    let mut files = files(&kernel);
+    for step in
+        [sets("0", "1-2", "3-5"), sets("1", "2-3", "0,4-5"), sets("3-4", "1-2", "0,5"), sets("5", "1-2", "0,3-4")]
+    {
+        files.medium = Box::new(Watched { kernel: kernel.clone(), apart: !kernel.text(&group("podc")).is_empty() });
+        assert_eq!(files.follow(&step, false), None);
+        for (file, text) in &step {
+            assert_eq!(&kernel.text(file), text);
+        }
+    }
+}
+
+/// A kernel on which CPU sets are apart after each write, once they were.
+#[derive(Debug)]
+struct Watched {
+    kernel: Kernel,
+    apart: bool,
+}
+
+impl Medium for Watched {
+    fn read(&mut self, place: &Place) -> Result<Option<Value>, LinuxError> {
+        self.kernel.read(place)
+    }
+
+    fn write(&mut self, place: &Place, value: &Value) -> Result<Written, LinuxError> {
+        let written = self.kernel.write(place, value);
+        let files = self.kernel.files();
+        let sets: Vec<CpuSet> =
+            files.iter().filter(|it| it.0.ends_with(CPUS)).map(|it| it.1.parse().unwrap()).collect();
+        let (sum, all) = sets.iter().fold((0, CpuSet::EMPTY), |(sum, all), set| (sum + set.len(), all.union(set)));
+        assert!(!self.apart || sum == all.len(), "{files:?}");
+        written
+    }
+}
