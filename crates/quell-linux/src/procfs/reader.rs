@@ -54,6 +54,13 @@ fn is_none(number: i32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
 }
 
+/// Is this the status of the process of this number in a procfs of the process's own pid namespace? One of another namespace has a
+/// number for each down to it.
+fn has_own_numbers(status: &str, pid: u32) -> bool {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|numbers| numbers.split_whitespace().eq([pid.to_string().as_str()]))
+}
+
 /// A procfs.
 #[derive(Debug)]
 pub struct ProcFs {
@@ -75,11 +82,11 @@ impl ProcFs {
     pub fn open(root: &Path) -> Result<ProcFs, LinuxError> {
         let directory = rustix::fs::open(root, DIRECTORY, Mode::empty())
             .map_err(|errno| LinuxError::io("open", root)(errno.into()))?;
-        let itself = rustix::fs::readlinkat(&directory, c"self", Vec::new());
+        let status = std::fs::read_to_string(root.join("self/status")).unwrap_or_default();
         Ok(ProcFs {
             root: root.to_owned(),
             directory,
-            is_own: itself.is_ok_and(|itself| itself.to_str() == Ok(&std::process::id().to_string())),
+            is_own: has_own_numbers(&status, std::process::id()),
             text: vec![0; 4096],
             entries: vec![MaybeUninit::uninit(); 32 * 1024],
             last_in_session: BTreeMap::new(),
@@ -405,5 +412,19 @@ impl ProcFs {
     fn unreadable(&self, name: &Name, expected: &'static str) -> LinuxError {
         let end = self.text.iter().position(|&byte| byte == 0).unwrap_or(self.text.len()).min(200);
         LinuxError::parse(self.root.join(name.as_str()), &String::from_utf8_lossy(&self.text[..end]), expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_ones_own_where_no_other_namespace_gives_one() {
+        assert!(has_own_numbers("Pid:\t7\nNSpid:\t7\n", 7));
+        assert!(!has_own_numbers("Pid:\t7\nNSpid:\t7\t7\n", 7), "the same number in two namespaces");
+        assert!(!has_own_numbers("Pid:\t7\nNSpid:\t9\t7\n", 7));
+        assert!(!has_own_numbers("", 7));
+        assert!(ProcFs::open(Path::new("/proc")).unwrap().is_own);
     }
 }
