@@ -20,6 +20,9 @@
 //! that and counts against no budget. The host keeps both classes ([`SchedClass::beside`]). Processes that live for less than
 //! [`GuardConfig::interval`] are in no list: the time that its cgroup counted beyond its listed threads counts, too, whatever
 //! the class of those processes was.
+//!
+//! Real-time threads escape a quota (`cpu.max`). A workload whose cgroup has one is to keep it over any second: it may run half
+//! as far ahead, is looked at twice as often, and once more when its budget will be used up.
 
 mod invariants;
 
@@ -65,6 +68,9 @@ parameters! {
 
 /// Above it are Quell's loop, its guardian and their sentries.
 const HIGHEST_PRIORITY: u8 = 95;
+
+/// Two looks are apart by this at least.
+const SOONEST: Nanos = Nanos::from_millis(1);
 
 /// The substitute of SCHED_FIFO where the kernel refuses that: the highest weight, and the shortest slice that EEVDF takes
 /// (sched(7)), with which a thread that wakes up preempts one whose slice is longer.
@@ -119,6 +125,12 @@ struct WorkloadRecord {
     #[serde(default)]
     listed_ahead: Nanos,
     conduct: Conduct,
+    /// When its budget will be used up, if it goes on so; only where it has a quota.
+    #[serde(default)]
+    exhausted_at: Option<Nanos>,
+    /// Has its cgroup a quota?
+    #[serde(default)]
+    has_quota: bool,
     /// Does its cgroup keep real-time classes from it?
     #[serde(default)]
     no_realtime: bool,
@@ -138,6 +150,11 @@ impl WorkloadRecord {
         let used = now - last;
         self.listed_ahead = (listed - used).min(full);
         used - listed
+    }
+
+    /// CPU time that it may use at once.
+    fn most_ahead(&self, run_budget: Nanos) -> Nanos {
+        self.guaranteed.of(if self.has_quota { Nanos(run_budget.0 / 2) } else { run_budget })
     }
 
     fn is_promoted(&self) -> bool {
@@ -219,6 +236,7 @@ impl Guard {
             let guaranteed = if fits { spec.guaranteed() } else { CpuCount::ZERO };
             promised = promised + guaranteed;
             let no_realtime = view.allowance(id).is_some_and(|allowance| allowance.no_realtime);
+            let has_quota = view.allowance(id).is_some_and(|allowance| allowance.quota.is_some());
             let place = self.workloads.binary_search_by_key(&id, |record| record.id);
             let known = place.is_ok_and(|index| {
                 let record = &self.workloads[index];
@@ -226,23 +244,27 @@ impl Guard {
             });
             if let (true, Ok(index)) = (known, place) {
                 self.workloads[index].seen = true;
+                self.workloads[index].has_quota = has_quota;
                 continue;
             }
-            let record = WorkloadRecord {
+            let mut record = WorkloadRecord {
                 id,
                 lc: spec.is_lc(),
                 guaranteed,
-                budget: guaranteed.of(self.config.run_budget),
+                budget: Nanos::ZERO,
                 used: Nanos::ZERO,
                 wanted: Nanos::ZERO,
                 listed: Nanos::ZERO,
                 counted: None,
                 listed_ahead: Nanos::ZERO,
                 conduct: Conduct::default(),
+                exhausted_at: None,
+                has_quota,
                 no_realtime,
                 set: false,
                 seen: true,
             };
+            record.budget = record.most_ahead(self.config.run_budget);
             match place {
                 Ok(index) => self.workloads[index] = record,
                 Err(index) => self.workloads.insert(index, record),
@@ -349,7 +371,7 @@ impl Guard {
                 }
                 continue;
             }
-            let full = record.guaranteed.of(self.config.run_budget);
+            let full = record.most_ahead(self.config.run_budget);
             let income = record.guaranteed.of(elapsed);
             let counted = view.workloads.critical_run_time.get(record.id.index()).and_then(Sample::usable);
             let unlisted = record.unlisted(counted, full);
@@ -358,6 +380,10 @@ impl Guard {
             let overdrawn = record.used > record.budget + income;
             record.budget = (record.budget + income - record.used).min(full);
             let seen = std::mem::take(&mut record.used);
+            let beyond = seen - income;
+            let is_watched = record.has_quota && beyond > Nanos::ZERO && elapsed > Nanos::ZERO;
+            record.exhausted_at =
+                is_watched.then(|| view.now + elapsed.scaled(record.budget.0 as f64 / beyond.0 as f64).max(SOONEST));
             let within = std::mem::take(&mut record.wanted) <= income;
             match record.conduct.demoted_until {
                 None if overdrawn && record.guaranteed > CpuCount::ZERO => {
@@ -398,6 +424,13 @@ impl Guard {
         }
     }
 
+    fn next_look(&self, now: Nanos) -> Nanos {
+        let interval = self.config.interval;
+        let capped = self.workloads.iter().filter(|record| record.has_quota && record.is_promoted());
+        let sooner = capped.map(|record| (now + Nanos(interval.0 / 2)).min(record.exhausted_at.unwrap_or(Nanos::MAX)));
+        sooner.fold(now + interval, Nanos::min)
+    }
+
     fn handle(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
         for event in events {
             if let Event::ThreadLeft(_, id) = event
@@ -432,7 +465,7 @@ impl Policy for Guard {
         self.watch_threads(view, elapsed, plan);
         self.watch_workloads(view, elapsed, plan);
         self.looked_at = Some(view.threads.at);
-        Wake::At(view.now + self.config.interval)
+        Wake::At(self.next_look(view.now))
     }
 }
 

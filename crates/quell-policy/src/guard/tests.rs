@@ -263,3 +263,30 @@ fn what_is_listed_before_it_is_counted_is_not_counted_twice() {
         assert!(bench.counted(&[(0, 1, 17), (0, 2, 17)], counted).knobs.is_empty(), "look {look}");
     }
 }
+
+#[test]
+fn who_has_a_quota_exceeds_it_by_a_twentieth_of_a_second_at_most() {
+    for phase in 0..20 {
+        let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1))]);
+        let quota = Some(CpuCount::whole(1));
+        let allowance = Allowance { workload: WorkloadId(0), cpus: None, quota, no_realtime: false };
+        bench.view.allowances = Arc::new(vec![allowance]);
+        bench.pass(&[(0, 1, 0), (0, 2, 0), (0, 3, 0), (0, 4, 0)]);
+        // Four threads run from some time between two looks on.
+        let (mut begin, mut beyond) = (bench.view.now + Nanos::from_millis(phase), Nanos::ZERO);
+        loop {
+            let mut plan = Plan::default();
+            plan.begin(99);
+            let Wake::At(next) = bench.guard.step(&bench.view, &[], &mut plan) else { panic!("it looks again") };
+            if plan.knobs.contains(&set(Target::Workload(WorkloadId(0)), NORMAL)) {
+                break;
+            }
+            (bench.view.now, bench.view.threads.at) = (next, next);
+            let ran = next - begin;
+            begin = begin.max(next);
+            bench.view.threads.run_time.iter_mut().for_each(|time| *time += ran);
+            beyond += Nanos(ran.0 * 3);
+            assert!(beyond <= Nanos::from_millis(50), "{beyond} beyond, {phase}");
+        }
+    }
+}
