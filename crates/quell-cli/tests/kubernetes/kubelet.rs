@@ -156,7 +156,7 @@ kill $kubelet
 #[test]
 #[ignore = "a node in the lab with a kubelet, which compiles for half an hour: scripts/kubernetes kubelet; QUELL_NODE_ROUNDS of deaths"]
 fn pods_of_a_kubelet_keep_their_cpus_through_deaths_of_all_that_keep_them() {
-    let Some(kubelet) = node::kubelet() else { return };
+    let Some(kubelet) = node::compiled("kubelet") else { return };
     let rounds: u32 = std::env::var("QUELL_NODE_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     let text = format!("KUBELET={} ROUNDS={rounds}\n{EXPERIMENT}", kubelet.join(KUBELET).display());
     let Some(said) = node::run_with(4, 60, &text, &[kubelet.join(KUBELET)]) else { return };

@@ -17,12 +17,12 @@ pub fn run(cpus: u32, minutes: u64, text: &str) -> Option<Said> {
     run_with(cpus, minutes, text, &[])
 }
 
-/// The folder of the kubelet's program. None, after saying so, where it was not compiled yet.
-pub fn kubelet() -> Option<PathBuf> {
+/// The folder of one of the programs of `scripts/kubernetes`. None, after saying so, where it was not compiled yet.
+pub fn compiled(program: &str) -> Option<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kubernetes");
-    let output = Command::new(script).args(["kubelet", "--if-there"]).stderr(Stdio::inherit()).output().unwrap();
+    let output = Command::new(script).args([program, "--if-there"]).stderr(Stdio::inherit()).output().unwrap();
     if !output.status.success() {
-        println!("skipped: no kubelet: scripts/kubernetes kubelet compiles it");
+        println!("skipped: no {program}: scripts/kubernetes {program} compiles it");
         return None;
     }
     Some(String::from_utf8(output.stdout).unwrap().trim_end().into())

@@ -36,7 +36,7 @@ sleep 2
 resized=0 kept=0
 resize() { # COUNT
     before=$(own)
-    must resize moved requests="$1" limits="$1"
+    must resize moved requests="$1" limits="$1" memory=64
     await "it has $1 CPUs" has "$1"
     resized=$((resized + 1))
     # The smaller set is a part of the other one.
