@@ -26,8 +26,11 @@ pub const MAX_SLOTS: usize = 1024;
 /// Threads that can be watched at once.
 pub const MAX_THREADS: usize = 1 << 16;
 
-/// Watched threads that one system call reads.
-const THREADS_A_CALL: u32 = 1024;
+/// Pairs of waker and wakee that can be counted at once.
+pub const MAX_EDGES: u32 = 1 << 16;
+
+/// Entries of a table that one system call reads.
+const A_CALL: u32 = 1024;
 
 /// The optional data to collect.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +39,8 @@ pub struct Options {
     pub events: bool,
     /// Count wake-ups by waker and wakee ([`Collector::edges`]).
     pub edges: bool,
+    /// Room for so many pairs of them; 0: [`MAX_EDGES`]. The kernel walks the whole table each time that it is read.
+    pub edge_room: u32,
     /// Count wake-ups out of soft interrupts by workload ([`Collector::soft_interrupts`]).
     pub soft_interrupts: bool,
     /// Events whose counters are read at the switch, by bit ([`Collector::count_by`]).
@@ -123,6 +128,12 @@ impl Collector {
             settings.count_softirqs = options.soft_interrupts;
             settings.counted_events = options.counted;
         }
+        let room = match (options.edges, options.edge_room) {
+            (false, _) => 1,
+            (true, 0) => MAX_EDGES,
+            (true, room) => room.min(MAX_EDGES),
+        };
+        open.maps.edges.set_max_entries(room).map_err(refused("reading the program"))?;
         if options.counted == 0 {
             open.maps.counted.set_max_entries(1).map_err(refused("reading the program"))?;
         }
@@ -265,7 +276,7 @@ impl Collector {
     /// # Errors
     /// If the kernel refuses.
     pub fn threads(&self) -> Result<Vec<(Member, Watched)>, TraceError> {
-        let members = self.skeleton.maps.members.lookup_batch(THREADS_A_CALL, MapFlags::ANY, MapFlags::ANY);
+        let members = self.skeleton.maps.members.lookup_batch(A_CALL, MapFlags::ANY, MapFlags::ANY);
         let thread = |(key, value): (Vec<u8>, Vec<u8>)| {
             let tid = i32::from_ne_bytes(key.as_slice().try_into().ok()?);
             let (slot, known) = wire::member(&value)?;
@@ -298,16 +309,31 @@ impl Collector {
 
     /// Wake-ups of watched threads by waker, counted since the collector began. Wake-ups from interrupts have no waker
     /// and are left out ([`Losses::interrupts`] counts them).
-    #[must_use]
-    pub fn edges(&self) -> Vec<Edge> {
-        let edges = &self.skeleton.maps.edges;
-        let edge = |key: Vec<u8>| {
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn edges(&self) -> Result<Vec<Edge>, TraceError> {
+        let edges = self.skeleton.maps.edges.lookup_batch(A_CALL, MapFlags::ANY, MapFlags::ANY);
+        let edge = |(key, value): (Vec<u8>, Vec<u8>)| {
             let (waker, wakee) = wire::edge(&key)?;
-            let value = edges.lookup(&key, MapFlags::ANY).ok()??;
             let count = u64::from_ne_bytes(value.as_slice().try_into().ok()?);
             Some(Edge { waker: (waker != 0).then_some(waker), wakee, count })
         };
-        edges.keys().filter_map(edge).collect()
+        Ok(edges.map_err(broken("reading wake-ups by waker"))?.filter_map(edge).collect())
+    }
+
+    /// Makes room: what was counted of this pair is forgotten.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn forget_edge(&self, edge: Edge) -> Result<(), TraceError> {
+        let key = wire::edge_key(edge.waker.unwrap_or(0), edge.wakee);
+        match self.skeleton.maps.edges.delete(&key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(TraceError::Broken { step: "forgetting wake-ups by waker", source: error })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Cost of the program so far; `None` if it was not requested.

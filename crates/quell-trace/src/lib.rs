@@ -27,7 +27,7 @@ mod obstacle;
 mod sampler;
 mod wire;
 
-pub use collector::{Collector, Cost, MAX_SLOTS, MAX_THREADS, Options};
+pub use collector::{Collector, Cost, MAX_EDGES, MAX_SLOTS, MAX_THREADS, Options};
 pub use error::TraceError;
 pub use event::{Change, Doing, Event, Left, Member, Slot, Task};
 pub use obstacle::obstacle;

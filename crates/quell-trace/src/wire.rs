@@ -183,6 +183,14 @@ pub fn edge(data: &[u8]) -> Option<(i32, i32)> {
     Some((i32_at(data, 0)?, i32_at(data, 4)?))
 }
 
+/// A `struct edge`; a waker that is not watched is 0.
+pub fn edge_key(waker: i32, wakee: i32) -> [u8; 8] {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&waker.to_ne_bytes());
+    key[4..].copy_from_slice(&wakee.to_ne_bytes());
+    key
+}
+
 /// A `struct name`.
 pub fn name(data: &[u8]) -> String {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());

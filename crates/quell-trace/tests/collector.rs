@@ -166,16 +166,36 @@ fn a_waker_is_named_and_a_sleeper_is_seen_asleep() {
     }
     let events = drained(&mut collector);
     assert!(events.iter().any(|event| event.what == Change::Seen(reader, Doing::Sleeping)));
-    let edges = collector.edges();
+    let edges = collector.edges().unwrap();
     let woken = edges.iter().find(|edge| edge.waker == Some(cat.tid) && edge.wakee == reader.tid);
     assert!(woken.is_some_and(|edge| edge.count >= 8), "{edges:?}");
     assert!(edges.iter().any(|edge| edge.waker.is_none() && edge.wakee == cat.tid), "we are not watched: {edges:?}");
     assert!(collector.cost().unwrap().runs > 0);
+    let woken = *woken.unwrap();
+    collector.forget_edge(woken).unwrap();
+    assert!(!collector.edges().unwrap().iter().any(|edge| edge.waker == woken.waker && edge.wakee == woken.wakee));
 
     let mut timed = Ours::shell("exec sleep 0.2");
     collector.watch(timed.member()).unwrap();
     timed.0.wait().unwrap();
     assert!(collector.losses().interrupts > 0, "a timer is no waker");
+}
+
+#[test]
+fn pairs_beyond_the_room_are_counted_as_lost() {
+    let Some(mut collector) = collector(Options { edges: true, edge_room: 1, ..Options::default() }) else { return };
+    let mut readers = [0, 1].map(|_| Ours::shell("while read line; do :; done"));
+    for reader in &readers {
+        collector.watch(reader.member()).unwrap();
+    }
+    let losses = || {
+        for reader in &mut readers {
+            writeln!(reader.0.stdin.as_mut().unwrap(), "line").unwrap();
+        }
+        (collector.losses().edges > 0).then_some(())
+    };
+    eventually("a pair without room", losses);
+    assert_eq!(collector.edges().unwrap().len(), 1);
 }
 
 /// What became of one thread, a line an event.
@@ -204,7 +224,7 @@ fn child_named(parent: u32, name: &str) -> i32 {
 }
 
 /// What is there within ten seconds: a slow disk keeps programs from starting.
-fn eventually<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..10_000 {
         if let Some(found) = look() {
             return found;

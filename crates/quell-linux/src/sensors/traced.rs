@@ -7,7 +7,7 @@ use quell_model::view::ThreadColumns;
 use quell_model::{
     Capabilities, Class, Nanos, Quality, Sample, Signal, SignalSet, Support, ThreadId, View, WorkloadId,
 };
-use quell_trace::{Collector, Doing, MAX_SLOTS, Member, Options, Totals, TraceError};
+use quell_trace::{Collector, Doing, MAX_EDGES, MAX_SLOTS, Member, Options, Totals, TraceError};
 
 use super::Sensor;
 use super::counted::CountedSensor;
@@ -18,6 +18,13 @@ use crate::members::{Members, Thread};
 /// The signals that only tracing gives: it needs CAP_BPF and CAP_PERFMON.
 pub const TRACED: [Signal; 5] =
     [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps, Signal::SoftInterrupts];
+
+/// So many threads are looked up one by one; of more, the kernel walks its whole table.
+const FEW: usize = 400;
+
+/// Room for pairs of waker and wakee, at least; and by thread.
+const LEAST_EDGES: u32 = 512;
+const EDGES_A_THREAD: u32 = 16;
 
 /// Soft interrupts of a shorter time say little.
 const WINDOW: Nanos = Nanos::from_millis(100);
@@ -85,13 +92,14 @@ impl Sensor for Traced {
         }
         let events = if counts { self.counted.mask(wanted, members) } else { 0 };
         let trace = match &mut self.trace {
-            Some(trace) if trace.serves(wanted, events) => trace,
+            Some(trace) if trace.serves(wanted, events) && trace.has_room() => trace,
             other => {
                 self.counted.restart();
                 self.interrupts.clear();
+                let room = Trace::room_for(members.threads.len()).max(other.as_ref().map_or(0, Trace::next_room));
                 // The one before goes first: two at once may miss switches.
                 *other = None;
-                other.insert(Trace::begin(wanted, events)?)
+                other.insert(Trace::begin(wanted, events, room)?)
             }
         };
         trace.follow(&members.threads)?;
@@ -134,6 +142,8 @@ struct Trace {
     collector: Collector,
     /// Are wake-up edges counted?
     edges: bool,
+    /// How many there is room for.
+    edge_room: u32,
     /// Are soft interrupts?
     soft_interrupts: bool,
     /// Events that are counted by workload, by bit.
@@ -191,12 +201,29 @@ impl Trace {
         TRACED.iter().any(|&signal| wanted.contains(signal))
     }
 
+    /// Room for the wake-up edges of so many threads.
+    fn room_for(threads: usize) -> u32 {
+        let wanted = u32::try_from(threads).unwrap_or(u32::MAX).saturating_mul(EDGES_A_THREAD);
+        wanted.clamp(LEAST_EDGES, MAX_EDGES).next_power_of_two()
+    }
+
+    /// Room for those that come in its place.
+    fn next_room(&self) -> u32 {
+        if self.has_room() { self.edge_room } else { self.edge_room.saturating_mul(8).min(MAX_EDGES) }
+    }
+
+    /// Was there room for all wake-up edges, as far as there can be?
+    fn has_room(&self) -> bool {
+        !self.edges || self.edge_room == MAX_EDGES || self.collector.losses().edges == 0
+    }
+
     /// Begins to trace for these signals.
-    fn begin(wanted: SignalSet, counted: u32) -> Result<Trace, LinuxError> {
+    fn begin(wanted: SignalSet, counted: u32, edge_room: u32) -> Result<Trace, LinuxError> {
         let edges = wanted.contains(Signal::WakeUps);
         let soft_interrupts = wanted.contains(Signal::SoftInterrupts);
-        let options = Options { edges, soft_interrupts, counted, ..Options::default() };
-        Ok(Trace { collector: Collector::open(options)?, edges, soft_interrupts, counted, watched: Vec::new() })
+        let options = Options { edges, edge_room, soft_interrupts, counted, ..Options::default() };
+        let collector = Collector::open(options)?;
+        Ok(Trace { collector, edges, edge_room, soft_interrupts, counted, watched: Vec::new() })
     }
 
     /// Does it trace all that these signals and these counted events need?
@@ -250,11 +277,22 @@ impl Trace {
         Ok(())
     }
 
+    /// Totals of these threads, as far as they are watched.
+    fn totals(&self, threads: &[ThreadId]) -> Result<BTreeMap<i32, Totals>, LinuxError> {
+        if threads.len() > FEW {
+            return Ok(self.collector.threads()?.iter().map(|(member, known)| (member.tid, known.totals)).collect());
+        }
+        let mut totals = BTreeMap::new();
+        for thread in threads {
+            totals.extend(self.collector.thread(thread.tid)?.map(|known| (thread.tid, known.totals)));
+        }
+        Ok(totals)
+    }
+
     /// Fills the columns that are wanted, of the threads that are there already.
     fn fill(&self, wanted: SignalSet, threads: &[Thread], columns: &mut ThreadColumns) -> Result<(), LinuxError> {
         if TOTALS.iter().any(|&(signal, _)| wanted.contains(signal)) {
-            let counted: BTreeMap<i32, Totals> =
-                self.collector.threads()?.iter().map(|(member, known)| (member.tid, known.totals)).collect();
+            let counted = self.totals(&columns.id)?;
             for (signal, of) in TOTALS.into_iter().filter(|&(signal, _)| wanted.contains(signal)) {
                 for row in 0..columns.len() {
                     let totals = counted.get(&columns.id[row].tid);
@@ -270,7 +308,13 @@ impl Trace {
             };
             // The columns are in the order of the threads.
             let is_wanted = |tid: i32| id.binary_search_by_key(&tid, |thread| thread.tid).is_ok();
-            let mut edges = self.collector.edges();
+            let mut edges = self.collector.edges()?;
+            if edges.len() as u32 >= self.edge_room / 4 * 3 {
+                let has_ended = |edge: &&quell_trace::Edge| {
+                    known(edge.wakee).is_none() || edge.waker.is_some_and(|waker| known(waker).is_none())
+                };
+                edges.iter().filter(has_ended).try_for_each(|edge| self.collector.forget_edge(*edge))?;
+            }
             edges.sort_unstable_by_key(|edge| (edge.wakee, edge.waker));
             for edge in edges {
                 if let Some(woken) = known(edge.wakee).filter(|woken| is_wanted(woken.tid)) {

@@ -231,13 +231,18 @@ impl Guard {
         self.workloads.iter_mut().for_each(|record| record.seen = false);
         let pool = CpuCount::whole(view.pool().len() as u32);
         let mut promised = CpuCount::ZERO;
+        // Both are in the order of their numbers: the next record is almost always the one looked for.
+        let mut next = 0;
         for (id, spec) in view.owned() {
             let fits = promised + spec.guaranteed() <= pool;
             let guaranteed = if fits { spec.guaranteed() } else { CpuCount::ZERO };
             promised = promised + guaranteed;
-            let no_realtime = view.allowance(id).is_some_and(|allowance| allowance.no_realtime);
-            let has_quota = view.allowance(id).is_some_and(|allowance| allowance.quota.is_some());
-            let place = self.workloads.binary_search_by_key(&id, |record| record.id);
+            let allowance = view.allowance(id);
+            let no_realtime = allowance.is_some_and(|allowance| allowance.no_realtime);
+            let has_quota = allowance.is_some_and(|allowance| allowance.quota.is_some());
+            let is_next = self.workloads.get(next).is_some_and(|record| record.id == id);
+            let place = if is_next { Ok(next) } else { self.workloads.binary_search_by_key(&id, |record| record.id) };
+            next = place.unwrap_or_else(|place| place) + 1;
             let known = place.is_ok_and(|index| {
                 let record = &self.workloads[index];
                 record.lc == spec.is_lc() && record.guaranteed == guaranteed && record.no_realtime == no_realtime
