@@ -1,7 +1,8 @@
 # make demo   a real server, real antagonists, and what Quell does for it, on this machine (about a minute)
 # make test   every test that this machine can run; goes on after a failure, and names all of them at its end
 # make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
-# make test-kubernetes  pods of a real containerd in the lab, and the plug-in against upstream's runtime side; needs Go
+# make test-kubernetes  pods of a real containerd in the lab, the chart in a real API server, and the plug-in against upstream's runtime
+#             side; needs Go, and compiles for half an hour the first time
 # make bench  what is fast, measured
 # make count  instructions a request on a real kernel, against the committed count (two boots of the lab: minutes)
 # make doc    the documentation of the code
@@ -33,6 +34,7 @@ test: setup
 
 test-kubernetes: setup
 	scripts/kubernetes
+	for program in etcd helm kube-apiserver; do scripts/kubernetes $$program || exit; done
 	$(CARGO) build -p nri --locked --example log
 	$(CARGO) test -p nri --locked --test upstream -- --include-ignored
 	$(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
