@@ -71,12 +71,16 @@ fn a_program_runs_in_one_lane() {
     let folder = env::temp_dir().join(format!("quell-lanes-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/lane");
-    for (name, its_lane) in [("lab-0123abcd", "computing"), ("gap_services-0123", "alone"), ("protect-0123", "others")]
-    {
+    for (name, its_lane) in [
+        ("lab-0123abcd", "computing"),
+        ("hotplug-0123", "late"),
+        ("gap_services-0123", "alone"),
+        ("protect-0123", "others"),
+    ] {
         let program = folder.join(name);
         fs::write(&program, "#!/bin/sh\necho \"ran $*\"\nexit 7\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        for lane in ["computing", "alone", "others"] {
+        for lane in ["computing", "late", "alone", "others"] {
             let output = Command::new(&script).arg(lane).arg(&program).args(["some", "tests"]).output().unwrap();
             let ran = (String::from_utf8(output.stdout).unwrap(), output.status.code());
             let expected = if lane == its_lane { ("ran some tests\n", Some(7)) } else { ("", Some(0)) };

@@ -39,7 +39,8 @@ struct Standing {
 enum Kept {
     All,
     Some(CpuSet),
-    None,
+    /// It had these, and will have those.
+    None(CpuSet, CpuSet),
 }
 
 impl Standing {
@@ -99,7 +100,7 @@ impl Files {
             .filter(|(file, _)| of_partition(file).is_none())
             .filter(|(file, text)| is_to_be_read || !self.stands(file, text))
             .collect();
-        let mut gives = Vec::new();
+        let (mut moves, mut gives) = (Vec::new(), Vec::new());
         for (file, text) in due {
             match self.kept(file, text) {
                 Kept::All => gives.push((file, text)),
@@ -110,8 +111,7 @@ impl Files {
                         gives.push((file, text));
                     }
                 }
-                // It moves as a whole: an empty list would be all CPUs. It leaves before others get what it had.
-                Kept::None => gives.insert(0, (file, text)),
+                Kept::None(before, next) => moves.push((file, text, before, next)),
             }
         }
         // A partition ends when the CPU sets of others are clear of its CPUs, and before another one has them.
@@ -119,6 +119,16 @@ impl Files {
         self.make_partitions(wanted, is_to_be_read);
         if let Some(why) = self.no_partition(wanted) {
             return Some(why);
+        }
+        // What moves as a whole leaves before others get what it had: an empty list would be all CPUs. Of those, first what goes where
+        // none of the others is; in a circle, any.
+        while !moves.is_empty() {
+            let goes = |at: &usize| {
+                let mut others = moves.iter().enumerate().filter(|(other, _)| other != at);
+                others.all(|(_, (.., before, _))| before.is_disjoint(&moves[*at].3))
+            };
+            let (file, text, ..) = moves.remove((0..moves.len()).find(goes).unwrap_or(0));
+            self.set(file, text);
         }
         // Who had CPUs of its own has all that others have, after those others have theirs.
         for (file, text) in gives {
@@ -232,7 +242,7 @@ impl Files {
         let both = if now.is_empty() { next } else { before.intersection(&next) };
         match (both.is_empty(), both == before) {
             _ if next.is_empty() => Kept::All,
-            (true, _) => Kept::None,
+            (true, _) => Kept::None(before, next),
             (_, true) => Kept::All,
             _ => Kept::Some(both),
         }
@@ -243,8 +253,9 @@ impl Files {
     }
 
     fn set(&mut self, file: &str, text: &str) {
-        if let Err(error) = self.try_set(file, text) {
-            self.refused.insert(file.to_owned(), error.to_string());
+        match self.try_set(file, text) {
+            Ok(()) => drop(self.refused.remove(file)),
+            Err(error) => drop(self.refused.insert(file.to_owned(), error.to_string())),
         }
     }
 

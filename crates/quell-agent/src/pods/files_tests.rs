@@ -204,9 +204,14 @@ fn no_cpu_is_two_containers_while_sets_move() {
     };
     let kernel = Kernel::with(&["kubepods/burstable/podb", "kubepods/burstable/podc", "kubepods/burstable/podd"]);
     let mut files = files(&kernel);
-    for step in
-        [sets("0", "1-2", "3-5"), sets("1", "2-3", "0,4-5"), sets("3-4", "1-2", "0,5"), sets("5", "1-2", "0,3-4")]
-    {
+    for step in [
+        sets("0", "1-2", "3-5"),
+        sets("1", "2-3", "0,4-5"),
+        sets("3-4", "1-2", "0,5"),
+        sets("5", "1-2", "0,3-4"),
+        sets("3", "5", "0,4"),
+        sets("5", "1-2", "0,4"),
+    ] {
         files.medium = Box::new(Watched { kernel: kernel.clone(), apart: !kernel.text(&group("podc")).is_empty() });
         assert_eq!(files.follow(&step, false), None);
         for (file, text) in &step {

@@ -14,6 +14,7 @@ impl LinuxHost {
     /// # Errors
     /// If the machine's processes cannot be read.
     pub fn look_for_conflict(&mut self) -> Result<Option<Conflict>, LinuxError> {
+        self.members.full_look.at = None;
         self.scan(clock::now())?;
         Ok(self.conflict())
     }

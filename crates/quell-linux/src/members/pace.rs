@@ -12,7 +12,7 @@ const GROUPS_SHARE: u64 = 250;
 /// … and two thousandths where they are only counted.
 const COUNTING_SHARE: u64 = 500;
 
-/// No pause between two scans is longer, whatever the last one took: in a virtual machine, the CPU time of a scan has in it what the
+/// No pause between two scans is longer, whatever the last one took and whatever its share: in a virtual machine, the CPU time of a scan has in it what the
 /// host took away meanwhile.
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(30);
 
@@ -59,9 +59,10 @@ impl Members {
         self.next_scan().is_none_or(|at| now >= at)
     }
 
-    /// Is it time to look where a policy waits for new threads?
+    /// Is it time to look into the cgroups whose new threads a policy waits for?
     pub(super) fn prompt_scan_due(&self, now: Nanos) -> bool {
-        self.next_after(self.search.prompt_look, GROUPS_SHARE).is_none_or(|at| now >= at)
+        self.waiting() == Waiting::SomeGroups
+            && self.next_after(self.search.prompt_look, GROUPS_SHARE).is_none_or(|at| now >= at)
     }
 
     /// Is it time to look everywhere?
@@ -109,7 +110,7 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use quell_model::{Event, Host as _, SignalSet, Topology, View};
+    use quell_model::{Class, CpuCount, Event, Host as _, Selector, Signal, SignalSet, Topology, View, Workload};
 
     use super::*;
     use crate::HostOptions;
@@ -129,5 +130,22 @@ mod tests {
         host.observe(SignalSet::default(), &mut view, &mut events).unwrap();
         assert_eq!(host.members.full_look.at, Some(at), "it scanned for nothing else");
         assert!(events.contains(&Event::Offline(quell_model::CpuId(3))), "{events:?}");
+    }
+
+    #[test]
+    fn a_look_at_the_cpus_is_no_scan_where_processes_are_waited_for() {
+        let tree = FakeTree::new(&Topology::synthetic(1, 1, 4, 1));
+        tree.process(100, 1, "work");
+        let mut host = tree.host(HostOptions::default()).unwrap();
+        let mut workload = Workload::new("a", Class::LatencyCritical, CpuCount::ZERO);
+        workload.selectors.push(Selector::Pid(100));
+        host.attach(workload).unwrap();
+        let (mut view, wanted) = (View::new(host.topology()), SignalSet::of(&[Signal::CriticalThreads]));
+        host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
+        let at = host.members.full_look.at.unwrap();
+        host.members.full_look.cost = Nanos::from_millis(200);
+        std::thread::sleep(std::time::Duration::from_millis(110));
+        host.observe(wanted, &mut view, &mut Vec::new()).unwrap();
+        assert_eq!((host.members.full_look.at, view.threads.len()), (Some(at), 1));
     }
 }

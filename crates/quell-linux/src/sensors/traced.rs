@@ -20,10 +20,10 @@ pub const TRACED: [Signal; 5] =
     [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps, Signal::SoftInterrupts];
 
 /// So many threads are looked up one by one; of more, the kernel walks its whole table.
-const FEW: usize = 400;
+const FEW: usize = 32;
 
 /// Room for pairs of waker and wakee, at least; and by thread.
-const LEAST_EDGES: u32 = 512;
+const LEAST_EDGES: u32 = 4096;
 const EDGES_A_THREAD: u32 = 16;
 
 /// Soft interrupts of a shorter time say little.
@@ -92,7 +92,7 @@ impl Sensor for Traced {
         }
         let events = if counts { self.counted.mask(wanted, members) } else { 0 };
         let trace = match &mut self.trace {
-            Some(trace) if trace.serves(wanted, events) && trace.has_room() => trace,
+            Some(trace) if trace.serves(wanted, events) && trace.has_room_for(wanted) => trace,
             other => {
                 self.counted.restart();
                 self.interrupts.clear();
@@ -209,12 +209,17 @@ impl Trace {
 
     /// Room for those that come in its place.
     fn next_room(&self) -> u32 {
-        if self.has_room() { self.edge_room } else { self.edge_room.saturating_mul(8).min(MAX_EDGES) }
+        if self.has_room_for(SignalSet::of(&[Signal::WakeUps])) {
+            self.edge_room
+        } else {
+            self.edge_room.saturating_mul(8).min(MAX_EDGES)
+        }
     }
 
-    /// Was there room for all wake-up edges, as far as there can be?
-    fn has_room(&self) -> bool {
-        !self.edges || self.edge_room == MAX_EDGES || self.collector.losses().edges == 0
+    /// Was there room for all wake-up edges, if they are wanted, as far as there can be?
+    fn has_room_for(&self, wanted: SignalSet) -> bool {
+        let is_counted = self.edges && wanted.contains(Signal::WakeUps);
+        !is_counted || self.edge_room == MAX_EDGES || self.collector.losses().edges == 0
     }
 
     /// Begins to trace for these signals.

@@ -21,9 +21,11 @@
 //! [`GuardConfig::interval`] are in no list: the time that its cgroup counted beyond its listed threads counts, too, whatever
 //! the class of those processes was.
 //!
-//! Real-time threads escape a quota (`cpu.max`). A workload whose cgroup has one is to keep it over any second: it may run half
-//! as far ahead, is looked at twice as often, and once more when its budget will be used up.
+//! Real-time threads escape a quota (`cpu.max`). A workload whose quota is no more than its guaranteed CPUs has the quota for its
+//! share; that it keeps it over any second it may run half as far ahead, is looked at twice as often, and once more when its budget
+//! will be used up.
 
+mod budget;
 mod invariants;
 
 use quell_model::{
@@ -32,6 +34,7 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use self::budget::WorkloadRecord;
 use crate::kit::retry::{self, Retry};
 use crate::parameter::parameters;
 
@@ -69,9 +72,6 @@ parameters! {
 /// Above it are Quell's loop, its guardian and their sentries.
 const HIGHEST_PRIORITY: u8 = 95;
 
-/// Two looks are apart by this at least.
-const SOONEST: Nanos = Nanos::from_millis(1);
-
 /// The substitute of SCHED_FIFO where the kernel refuses that: the highest weight, and the shortest slice that EEVDF takes
 /// (sched(7)), with which a thread that wakes up preempts one whose slice is longer.
 const SUBSTITUTE: SchedClass = SchedClass::Fair { nice: -20, slice: Some(Nanos::from_micros(100)) };
@@ -96,75 +96,15 @@ struct ThreadRecord {
     workload: WorkloadId,
     run_time: Nanos,
     run_delay: Nanos,
+    /// Both when it was judged last: did it pause?
+    #[serde(default)]
+    judged: (Nanos, Nanos),
     /// Run time since its last pause.
     streak: Nanos,
     /// Time for which it has been pausing at every scan.
     calm: Nanos,
     conduct: Conduct,
     seen: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct WorkloadRecord {
-    id: WorkloadId,
-    lc: bool,
-    guaranteed: CpuCount,
-    /// CPU time that it may still use at once; refilled at the rate of its guaranteed CPUs.
-    budget: Nanos,
-    /// CPU time of its threads since the last scan.
-    used: Nanos,
-    /// CPU time and waiting time of its threads since the last scan.
-    wanted: Nanos,
-    /// CPU time since the last scan of its threads that are listed, whatever their class.
-    #[serde(default)]
-    listed: Nanos,
-    /// What its cgroups had used by the last scan; and how much more of it was listed than had been used: the two are read
-    /// one after the other.
-    #[serde(default)]
-    counted: Option<Nanos>,
-    #[serde(default)]
-    listed_ahead: Nanos,
-    conduct: Conduct,
-    /// When its budget will be used up, if it goes on so; only where it has a quota.
-    #[serde(default)]
-    exhausted_at: Option<Nanos>,
-    /// Has its cgroup a quota?
-    #[serde(default)]
-    has_quota: bool,
-    /// Does its cgroup keep real-time classes from it?
-    #[serde(default)]
-    no_realtime: bool,
-    /// Has its class been set, and did the host take it?
-    set: bool,
-    seen: bool,
-}
-
-impl WorkloadRecord {
-    /// CPU time since the last scan of processes that are not listed: they ended meanwhile, or are new.
-    fn unlisted(&mut self, counted: Option<Nanos>, full: Nanos) -> Nanos {
-        let listed = std::mem::take(&mut self.listed) + self.listed_ahead;
-        let Some((last, now)) = std::mem::replace(&mut self.counted, counted).zip(counted) else {
-            self.listed_ahead = Nanos::ZERO;
-            return Nanos::ZERO;
-        };
-        let used = now - last;
-        self.listed_ahead = (listed - used).min(full);
-        used - listed
-    }
-
-    /// CPU time that it may use at once.
-    fn most_ahead(&self, run_budget: Nanos) -> Nanos {
-        self.guaranteed.of(if self.has_quota { Nanos(run_budget.0 / 2) } else { run_budget })
-    }
-
-    fn is_promoted(&self) -> bool {
-        self.lc && self.guaranteed > CpuCount::ZERO && self.conduct.demoted_until.is_none()
-    }
-
-    /// The class of its threads while it is promoted.
-    fn class(&self, priority: u8) -> Knob {
-        Knob::Class(if self.no_realtime { SUBSTITUTE } else { SchedClass::Fifo { priority } })
-    }
 }
 
 /// The policy.
@@ -176,6 +116,9 @@ pub struct Guard {
     /// By id.
     workloads: Vec<WorkloadRecord>,
     looked_at: Option<Nanos>,
+    /// When threads were judged last.
+    #[serde(default)]
+    judged_at: Option<Nanos>,
     /// After a refused plan nothing is tried before its time.
     retry: Retry,
 }
@@ -185,7 +128,14 @@ impl Guard {
     #[must_use]
     pub fn new(config: GuardConfig) -> Guard {
         // Runaways are demoted late while it waits: always the shortest time.
-        Guard { config, threads: Vec::new(), workloads: Vec::new(), looked_at: None, retry: Retry::up_to(retry::FIRST) }
+        Guard {
+            config,
+            threads: Vec::new(),
+            workloads: Vec::new(),
+            looked_at: None,
+            judged_at: None,
+            retry: Retry::up_to(retry::FIRST),
+        }
     }
 
     /// The SCHED_FIFO priority that it gives to others.
@@ -239,7 +189,8 @@ impl Guard {
             promised = promised + guaranteed;
             let allowance = view.allowance(id);
             let no_realtime = allowance.is_some_and(|allowance| allowance.no_realtime);
-            let has_quota = allowance.is_some_and(|allowance| allowance.quota.is_some());
+            // Of fair threads the kernel keeps it by itself.
+            let quota = allowance.and_then(|allowance| allowance.quota).filter(|_| !no_realtime);
             let is_next = self.workloads.get(next).is_some_and(|record| record.id == id);
             let place = if is_next { Ok(next) } else { self.workloads.binary_search_by_key(&id, |record| record.id) };
             next = place.unwrap_or_else(|place| place) + 1;
@@ -249,27 +200,11 @@ impl Guard {
             });
             if let (true, Ok(index)) = (known, place) {
                 self.workloads[index].seen = true;
-                self.workloads[index].has_quota = has_quota;
+                self.workloads[index].quota = quota;
                 continue;
             }
-            let mut record = WorkloadRecord {
-                id,
-                lc: spec.is_lc(),
-                guaranteed,
-                budget: Nanos::ZERO,
-                used: Nanos::ZERO,
-                wanted: Nanos::ZERO,
-                listed: Nanos::ZERO,
-                counted: None,
-                listed_ahead: Nanos::ZERO,
-                conduct: Conduct::default(),
-                exhausted_at: None,
-                has_quota,
-                no_realtime,
-                set: false,
-                seen: true,
-            };
-            record.budget = record.most_ahead(self.config.run_budget);
+            let (lc, run_budget) = (spec.is_lc(), self.config.run_budget);
+            let record = WorkloadRecord::new(id, lc, guaranteed, no_realtime, quota, run_budget);
             match place {
                 Ok(index) => self.workloads[index] = record,
                 Err(index) => self.workloads.insert(index, record),
@@ -296,8 +231,21 @@ impl Guard {
         self.workloads.retain(|record| record.seen);
     }
 
+    /// For how long are threads judged now? At looks that come early for a quota's sake they are not: the kernel adds up the
+    /// time of a thread that runs at ticks alone, some milliseconds apart.
+    fn judges(&mut self, at: Nanos) -> Option<Nanos> {
+        let span = self.judged_at.map_or(Nanos::ZERO, |last| at - last);
+        let is_early = span < self.config.interval && self.workloads.iter().any(WorkloadRecord::is_capped);
+        if self.judged_at.is_some() && is_early {
+            return None;
+        }
+        self.judged_at = Some(at);
+        Some(span)
+    }
+
     /// Accounts the time that every latency-critical thread used since the last scan, and demotes and promotes threads.
-    fn watch_threads(&mut self, view: &View, elapsed: Nanos, plan: &mut Plan) {
+    fn watch_threads(&mut self, view: &View, plan: &mut Plan) {
+        let span = self.judges(view.threads.at);
         self.threads.iter_mut().for_each(|record| record.seen = false);
         let columns = &view.threads;
         // Hosts list threads in the same order each time, so the next record is almost always the one looked for.
@@ -319,7 +267,9 @@ impl Guard {
                 Err(place) => {
                     let conduct = Conduct::default();
                     let (streak, calm) = (Nanos::ZERO, Nanos::ZERO);
-                    let record = ThreadRecord { id, workload, run_time, run_delay, streak, calm, conduct, seen: true };
+                    let judged = (run_time, run_delay);
+                    let record =
+                        ThreadRecord { id, workload, run_time, run_delay, judged, streak, calm, conduct, seen: true };
                     self.threads.insert(place, record);
                     place
                 }
@@ -331,9 +281,13 @@ impl Guard {
             let wanted = used + (run_delay - record.run_delay);
             record.seen = true;
             (record.run_time, record.run_delay) = (run_time, run_delay);
-            let no_pause = elapsed > Nanos::ZERO && wanted >= elapsed.scaled(self.config.no_pause);
-            (record.streak, record.calm) =
-                if no_pause { (record.streak + used, Nanos::ZERO) } else { (Nanos::ZERO, record.calm + elapsed) };
+            if let Some(span) = span {
+                let before = std::mem::replace(&mut record.judged, (run_time, run_delay));
+                let ran = run_time - before.0;
+                let no_pause = span > Nanos::ZERO && ran + (run_delay - before.1) >= span.scaled(self.config.no_pause);
+                (record.streak, record.calm) =
+                    if no_pause { (record.streak + ran, Nanos::ZERO) } else { (Nanos::ZERO, record.calm + span) };
+            }
             self.workloads[owner].listed += used;
             if own.is_none_or(SchedClass::is_real_time) {
                 self.workloads[owner].used += used;
@@ -376,19 +330,14 @@ impl Guard {
                 }
                 continue;
             }
-            let full = record.most_ahead(self.config.run_budget);
-            let income = record.guaranteed.of(elapsed);
             let counted = view.workloads.critical_run_time.get(record.id.index()).and_then(Sample::usable);
+            let (full, income) = (record.most_ahead(self.config.run_budget), record.share().of(elapsed));
             let unlisted = record.unlisted(counted, full);
             record.used += unlisted;
             record.wanted += unlisted;
-            let overdrawn = record.used > record.budget + income;
-            record.budget = (record.budget + income - record.used).min(full);
             let seen = std::mem::take(&mut record.used);
-            let beyond = seen - income;
-            let is_watched = record.has_quota && beyond > Nanos::ZERO && elapsed > Nanos::ZERO;
-            record.exhausted_at =
-                is_watched.then(|| view.now + elapsed.scaled(record.budget.0 as f64 / beyond.0 as f64).max(SOONEST));
+            let overdrawn = record.spend(seen, elapsed, full);
+            record.predict(view.now, seen, elapsed, self.config.interval);
             let within = std::mem::take(&mut record.wanted) <= income;
             match record.conduct.demoted_until {
                 None if overdrawn && record.guaranteed > CpuCount::ZERO => {
@@ -397,7 +346,7 @@ impl Guard {
                     let text = format!(
                         "used {:.2} CPUs of {} guaranteed for longer than its budget allows{DEMOTED}",
                         seen.0 as f64 / elapsed.0.max(1) as f64,
-                        record.guaranteed
+                        record.share()
                     );
                     plan.note(NoteKind::Because, Some(record.id), text);
                     record.set = true;
@@ -431,9 +380,8 @@ impl Guard {
 
     fn next_look(&self, now: Nanos) -> Nanos {
         let interval = self.config.interval;
-        let capped = self.workloads.iter().filter(|record| record.has_quota && record.is_promoted());
-        let sooner = capped.map(|record| (now + Nanos(interval.0 / 2)).min(record.exhausted_at.unwrap_or(Nanos::MAX)));
-        sooner.fold(now + interval, Nanos::min)
+        let looks = self.workloads.iter().filter_map(|record| record.next_look(now, interval));
+        looks.fold(now + interval, Nanos::min)
     }
 
     fn handle(&mut self, now: Nanos, events: &[Event], plan: &mut Plan) {
@@ -467,7 +415,7 @@ impl Policy for Guard {
         }
         self.meet_workloads(view, plan);
         let elapsed = self.looked_at.map_or(Nanos::ZERO, |last| view.threads.at - last);
-        self.watch_threads(view, elapsed, plan);
+        self.watch_threads(view, plan);
         self.watch_workloads(view, elapsed, plan);
         self.looked_at = Some(view.threads.at);
         Wake::At(self.next_look(view.now))

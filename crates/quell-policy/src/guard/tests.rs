@@ -264,29 +264,72 @@ fn what_is_listed_before_it_is_counted_is_not_counted_twice() {
     }
 }
 
-#[test]
-fn who_has_a_quota_exceeds_it_by_a_twentieth_of_a_second_at_most() {
-    for phase in 0..20 {
-        let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1))]);
-        let quota = Some(CpuCount::whole(1));
-        let allowance = Allowance { workload: WorkloadId(0), cpus: None, quota, no_realtime: false };
-        bench.view.allowances = Arc::new(vec![allowance]);
-        bench.pass(&[(0, 1, 0), (0, 2, 0), (0, 3, 0), (0, 4, 0)]);
-        // Four threads run from some time between two looks on.
-        let (mut begin, mut beyond) = (bench.view.now + Nanos::from_millis(phase), Nanos::ZERO);
+/// A workload of one guaranteed CPU whose quota is one CPU.
+fn capped() -> Bench {
+    let mut bench = Bench::new(4, vec![lc("a", CpuCount::whole(1))]);
+    let quota = Some(CpuCount::whole(1));
+    let allowance = Allowance { workload: WorkloadId(0), cpus: None, quota, no_realtime: false };
+    bench.view.allowances = Arc::new(vec![allowance]);
+    bench
+}
+
+impl Bench {
+    /// Steps at the times that it asks for, with all threads running since `begin` and their times as the kernel adds them up, until
+    /// it demotes `target`; returns how long that took.
+    fn until_demoted(&mut self, target: Target, begin: Nanos, tick: Nanos) -> Nanos {
+        let before = self.view.threads.run_time.clone();
         loop {
             let mut plan = Plan::default();
             plan.begin(99);
-            let Wake::At(next) = bench.guard.step(&bench.view, &[], &mut plan) else { panic!("it looks again") };
-            if plan.knobs.contains(&set(Target::Workload(WorkloadId(0)), NORMAL)) {
-                break;
+            let Wake::At(next) = self.guard.step(&self.view, &[], &mut plan) else { panic!("it looks again") };
+            if plan.knobs.contains(&set(target, NORMAL)) {
+                return self.view.now - begin;
             }
-            (bench.view.now, bench.view.threads.at) = (next, next);
-            let ran = next - begin;
-            begin = begin.max(next);
-            bench.view.threads.run_time.iter_mut().for_each(|time| *time += ran);
-            beyond += Nanos(ran.0 * 3);
-            assert!(beyond <= Nanos::from_millis(50), "{beyond} beyond, {phase}");
+            assert!(next - begin < Nanos::from_secs(1), "never demoted");
+            (self.view.now, self.view.threads.at) = (next, next);
+            let ran = Nanos((next - begin).0 / tick.0 * tick.0);
+            self.view.threads.run_time.iter_mut().zip(&before).for_each(|(time, before)| *time = *before + ran);
         }
+    }
+}
+
+#[test]
+fn a_workload_with_a_quota_exceeds_it_by_a_twentieth_of_a_second_at_most() {
+    // A kernel that adds times up at once, and Debian's, with a tick each 4 ms.
+    for (tick, most) in [(Nanos(1), Nanos::from_millis(50)), (Nanos::from_millis(4), Nanos::from_millis(60))] {
+        for phase in 0..20 {
+            let mut bench = capped();
+            bench.pass(&[(0, 1, 0), (0, 2, 0), (0, 3, 0), (0, 4, 0)]);
+            // Four threads run from some time between two looks on.
+            let begin = bench.view.now + Nanos::from_millis(phase);
+            let took = bench.until_demoted(Target::Workload(WorkloadId(0)), begin, tick);
+            assert!(Nanos(took.0 * 3) <= most, "{} beyond, {phase}, ticks of {tick}", Nanos(took.0 * 3));
+        }
+    }
+}
+
+#[test]
+fn a_runaway_with_a_quota_is_demoted_within_100_ms() {
+    for phase in 0..20 {
+        let mut bench = capped();
+        bench.pass(&[(0, 1, 0)]);
+        let begin = bench.view.now + Nanos::from_millis(phase);
+        let took = bench.until_demoted(thread(1), begin, Nanos::from_millis(4));
+        assert!(took <= Nanos::from_millis(110), "{took}, {phase}");
+    }
+}
+
+#[test]
+fn a_quota_below_its_cpus_is_the_share_and_one_far_above_changes_nothing() {
+    for (quota, share, is_capped) in [(500, 500, true), (1000, 1000, true), (4000, 1000, false)] {
+        let record = WorkloadRecord::new(
+            WorkloadId(0),
+            true,
+            CpuCount::whole(1),
+            false,
+            Some(CpuCount(quota)),
+            Nanos::from_millis(50),
+        );
+        assert_eq!((record.share(), record.is_capped()), (CpuCount(share), is_capped));
     }
 }
