@@ -39,7 +39,7 @@ pub struct Options {
     pub events: bool,
     /// Count wake-ups by waker and wakee ([`Collector::edges`]).
     pub edges: bool,
-    /// Room for so many pairs of them; 0: [`MAX_EDGES`]. The kernel walks the whole table each time that it is read.
+    /// Room for this many pairs of them; 0: [`MAX_EDGES`]. The kernel walks the whole table each time that it is read.
     pub edge_room: u32,
     /// Count wake-ups out of soft interrupts by workload ([`Collector::soft_interrupts`]).
     pub soft_interrupts: bool,

@@ -85,7 +85,8 @@ impl Files {
     }
 
     /// What is in these files from now on; the others get back what they had. First what takes CPUs away from a container, then the
-    /// rest: no CPU is two containers' at any time, unless two change places. A file that has its text already is read only to find out what others wrote.
+    /// rest: no CPU is two containers' at any time, unless some change places. A file that has its text already is read only to find
+    /// out what others wrote.
     ///
     /// Returns why a partition is none: the kernel refuses it, or has none of this kind. No CPU set has become larger then, so that
     /// the next call may set other files instead.

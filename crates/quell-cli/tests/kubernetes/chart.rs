@@ -126,6 +126,20 @@ impl ControlPlane {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
+    /// The same, once it makes no more of its own.
+    fn settled(&self) -> Vec<String> {
+        let mut last = self.objects();
+        for _ in 0..60 {
+            std::thread::sleep(Duration::from_secs(1));
+            let now = self.objects();
+            if now == last {
+                return now;
+            }
+            last = now;
+        }
+        panic!("the API server still makes objects: {last:?}");
+    }
+
     /// All objects of all kinds but events, as `KIND/NAME`.
     fn objects(&self) -> Vec<String> {
         let mut bases = vec!["/api/v1".to_owned()];
@@ -169,7 +183,7 @@ fn the_chart_is_installed_changed_and_uninstalled_and_leaves_nothing() {
         let refused = plane.helm(&["template", "quell", chart, "--set", value]).unwrap_err();
         assert!(refused.contains(named), "{value}: {refused}");
     }
-    let before = plane.objects();
+    let before = plane.settled();
     plane.helm(&["install", "quell", chart, "--create-namespace"]).unwrap();
     let installed = plane.objects();
     let fresh: Vec<&String> = installed.iter().filter(|object| !before.contains(object)).collect();

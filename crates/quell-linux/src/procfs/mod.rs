@@ -1,6 +1,7 @@
 //! procfs: processes, threads, command lines, the machine's own times.
 
 mod autogroup;
+mod ended;
 mod machine;
 mod name;
 mod numbers;
@@ -9,8 +10,9 @@ mod stat;
 mod times;
 
 pub use autogroup::Autogroup;
+pub use ended::has_ended;
 pub use machine::{busy, steal, ticks};
 pub(crate) use numbers::Numbers;
-pub use reader::{FileId, ProcFs, has_ended};
+pub use reader::{FileId, ProcFs};
 pub use stat::{SchedStat, ThreadStat};
 pub use times::TimesFile;

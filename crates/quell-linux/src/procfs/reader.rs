@@ -9,8 +9,8 @@ use quell_model::foreign;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use rustix::io::Errno;
-use rustix::process::Pid;
 
+use super::ended::{has_own_numbers, is_none};
 use super::name::Name;
 use super::stat::{SchedStat, ThreadStat, number};
 use crate::LinuxError;
@@ -39,26 +39,6 @@ impl FileId {
         let found = rustix::fs::stat(path).ok()?;
         Some(FileId { device: found.st_dev, inode: found.st_ino })
     }
-}
-
-/// Has the process or thread of this number ended, as far as can be known without a look at its directory? A look at one that has
-/// ended may take seconds: the kernel takes the directory apart, and spins until a process that is at the same is ready.
-#[must_use]
-pub fn has_ended(proc: &Path, number: i32) -> bool {
-    proc == Path::new("/proc") && is_none(number)
-}
-
-/// Has no process or thread that this process's calls could name this number?
-fn is_none(number: i32) -> bool {
-    let pid = Some(number).filter(|number| *number > 0).and_then(Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
-}
-
-/// Is this the status of the process of this number in a procfs of the process's own pid namespace? One of another namespace has a
-/// number for each down to it.
-fn has_own_numbers(status: &str, pid: u32) -> bool {
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    numbers.is_some_and(|numbers| numbers.split_whitespace().eq([pid.to_string().as_str()]))
 }
 
 /// A procfs.
@@ -412,19 +392,5 @@ impl ProcFs {
     fn unreadable(&self, name: &Name, expected: &'static str) -> LinuxError {
         let end = self.text.iter().position(|&byte| byte == 0).unwrap_or(self.text.len()).min(200);
         LinuxError::parse(self.root.join(name.as_str()), &String::from_utf8_lossy(&self.text[..end]), expected)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_ones_own_where_no_other_namespace_gives_one() {
-        assert!(has_own_numbers("Pid:\t7\nNSpid:\t7\n", 7));
-        assert!(!has_own_numbers("Pid:\t7\nNSpid:\t7\t7\n", 7), "the same number in two namespaces");
-        assert!(!has_own_numbers("Pid:\t7\nNSpid:\t9\t7\n", 7));
-        assert!(!has_own_numbers("", 7));
-        assert!(ProcFs::open(Path::new("/proc")).unwrap().is_own);
     }
 }

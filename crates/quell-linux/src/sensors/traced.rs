@@ -19,7 +19,7 @@ use crate::members::{Members, Thread};
 pub const TRACED: [Signal; 5] =
     [Signal::QueueingDelay, Signal::Preemptions, Signal::LateStarts, Signal::WakeUps, Signal::SoftInterrupts];
 
-/// So many threads are looked up one by one; of more, the kernel walks its whole table.
+/// This many threads at most are looked up one by one; of more, the kernel walks its whole table.
 const FEW: usize = 32;
 
 /// Room for pairs of waker and wakee, at least; and by thread.
@@ -201,7 +201,7 @@ impl Trace {
         TRACED.iter().any(|&signal| wanted.contains(signal))
     }
 
-    /// Room for the wake-up edges of so many threads.
+    /// Room for the wake-up edges of this many threads.
     fn room_for(threads: usize) -> u32 {
         let wanted = u32::try_from(threads).unwrap_or(u32::MAX).saturating_mul(EDGES_A_THREAD);
         wanted.clamp(LEAST_EDGES, MAX_EDGES).next_power_of_two()
