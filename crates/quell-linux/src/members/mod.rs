@@ -98,6 +98,9 @@ struct Search {
     adopted: bool,
     /// The last scan of the workloads for whose new threads a policy waits.
     prompt_look: Look,
+    /// The costs of the last scan of everything, and of that one.
+    full_cost: Option<Nanos>,
+    prompt_cost: Option<Nanos>,
     /// The last look at which CPUs are online.
     cpus_look: Look,
     /// Who looks where that takes long, once it did.

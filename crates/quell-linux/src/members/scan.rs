@@ -22,6 +22,12 @@ pub(crate) struct News {
     pub dirty: Vec<WorkloadId>,
 }
 
+/// The cost that says when the next one is due: the lesser one of this scan's and the one before's. One may be long for what it does not
+/// do: it spins in the kernel until a process that gets no CPU lets go of a file, or in a virtual machine the host takes the CPU.
+fn lesser(last: &mut Option<Nanos>, cost: Nanos) -> Nanos {
+    last.replace(cost).map_or(cost, |before| before.min(cost))
+}
+
 impl Members {
     /// Something changed that only a scan can find out: the next look at the machine begins with one.
     pub fn selectors_changed(&mut self) {
@@ -36,7 +42,10 @@ impl Members {
         self.search.cpus_look.at = Some(now);
         self.scan_cpus(news)?;
         if self.full_scan_due(now) {
-            let is_scouts = self.search.away.is_some() || self.full_look.cost > LOOPS_SHARE;
+            let was_long = |cost| cost > LOOPS_SHARE;
+            let is_scouts = self.search.away.is_some()
+                || was_long(self.full_look.cost)
+                || self.search.full_cost.is_some_and(was_long);
             if self.full_look.at.is_some() && is_scouts {
                 return self.have_it_looked(now, news);
             }
@@ -46,7 +55,7 @@ impl Members {
             self.search.prompt_look.at = Some(now);
             let walk = Walk::begin();
             let result = self.look_where_somebody_waits(now, news);
-            self.search.prompt_look.cost = walk.cost();
+            self.search.prompt_look.cost = lesser(&mut self.search.prompt_cost, walk.cost());
             if result? {
                 return Ok(());
             }
@@ -55,7 +64,7 @@ impl Members {
         (self.full_look.at, self.search.prompt_look.at) = (Some(now), Some(now));
         let walk = Walk::begin();
         let result = self.look_everywhere(now, news);
-        self.full_look.cost = walk.cost();
+        self.full_look.cost = lesser(&mut self.search.full_cost, walk.cost());
         result
     }
 
@@ -88,7 +97,7 @@ impl Members {
         };
         let (since, outdated) = (away.since, away.outdated);
         self.search.away = None;
-        self.full_look.cost = report.cost;
+        self.full_look.cost = lesser(&mut self.search.full_cost, report.cost);
         if outdated {
             return Ok(());
         }
@@ -260,7 +269,7 @@ mod tests {
         tree.remove("proc/100/task/101");
         let (seen, events) = look(&mut host);
         assert_eq!((seen, events.len()), (vec![100], 1));
-        host.members.full_look.cost = Nanos::ZERO;
+        (host.members.full_look.cost, host.members.search.full_cost) = (Nanos::ZERO, None);
         let (_, events) = look(&mut host);
         assert!(matches!(events[..], [Event::ThreadBorn(WorkloadId(1), ThreadId { tid: 201, .. })]), "{events:?}");
     }
@@ -309,7 +318,7 @@ mod tests {
         let (_, events) = look(&mut host);
         assert!(events.iter().any(|event| matches!(event, Event::ThreadBorn(WorkloadId(2), _))), "{events:?}");
         // The loop's own look was a short one: it asks for the report all the same, and not at every turn.
-        host.members.full_look.cost = Nanos::ZERO;
+        (host.members.full_look.cost, host.members.search.full_cost) = (Nanos::ZERO, None);
         let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while host.members.search.away.is_some() {
             assert!(std::time::Instant::now() < end, "the report is never asked for");
@@ -341,6 +350,15 @@ mod tests {
         tree.remove("proc/100/task/150/stat");
         tree.write("proc/100/task/150/stat", &of_150);
         assert_eq!(known(&mut host), (true, vec![100, 150, 200, 201], 2), "and what is new is born once");
+    }
+
+    #[test]
+    fn one_long_scan_between_short_ones_puts_off_nothing() {
+        let (short, long, mut last) = (Nanos::from_millis(1), Nanos::from_secs(8), None);
+        assert_eq!(
+            [short, long, short, long, long].map(|cost| lesser(&mut last, cost)),
+            [short, short, short, short, long]
+        );
     }
 
     #[test]
