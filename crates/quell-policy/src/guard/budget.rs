@@ -112,7 +112,8 @@ impl WorkloadRecord {
         used > there
     }
 
-    /// When will the budget be used up? A look that came early, and found nothing used, says nothing: the kernel adds times up at ticks.
+    /// When will the budget be used up? A look that came early, and found nothing used, says nothing: the kernel adds times up at
+    /// ticks.
     pub fn predict(&mut self, now: Nanos, used: Nanos, elapsed: Nanos, interval: Nanos) {
         let beyond = used - self.share().of(elapsed);
         if !self.is_capped() {

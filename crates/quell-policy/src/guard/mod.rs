@@ -22,8 +22,8 @@
 //! the class of those processes was.
 //!
 //! Real-time threads escape a quota (`cpu.max`). A workload whose quota is no more than its guaranteed CPUs has the quota for its
-//! share; that it keeps it over any second it may run half as far ahead, is looked at twice as often, and once more when its budget
-//! will be used up.
+//! share. So that it exceeds it by little in any second, it may run half as far ahead, and is looked at twice as often, and once
+//! more when its budget will be used up.
 
 mod budget;
 mod invariants;
