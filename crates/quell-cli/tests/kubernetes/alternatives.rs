@@ -111,7 +111,9 @@ fn row(said: &Said, name: &str) -> (u32, u32, u64) {
 #[test]
 #[ignore = "a node in the lab: make test-kubernetes"]
 fn each_alternative_has_its_row() {
-    let Some(said) = node::run_with(4, 60, EXPERIMENT, &[PathBuf::from("/usr/bin/memcached")]) else { return };
+    let Some(said) = node::run_with(4, 60, node::TIME, EXPERIMENT, &[PathBuf::from("/usr/bin/memcached")]) else {
+        return;
+    };
     let [none, by_hand, rkube, guard, caladan] =
         ["none", "static", "rkube", "guard", "caladan"].map(|name| row(&said, name));
     assert!(none.0 < 850, "as it is, it lacks a part of its request: {none:?}");

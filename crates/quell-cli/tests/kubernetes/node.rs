@@ -9,12 +9,12 @@ use quell_guest::testing::{Said, Script};
 use quell_guest::{Lockstep, Machine};
 
 /// Containerd's own time limits and the shares of CPUs are then the guest's, whatever the host does beside it.
-const TIME: Lockstep = Lockstep { serial: false, mips: 200, quantum_ns: 10_000 };
+pub const TIME: Lockstep = Lockstep { serial: false, mips: 200, quantum_ns: 10_000 };
 
 /// Runs a script on a node with this many CPUs, after `node.sh`; QUELL and LOG are Quell and `nri`'s example. None, after saying so,
 /// where Go is not installed.
 pub fn run(cpus: u32, minutes: u64, text: &str) -> Option<Said> {
-    run_with(cpus, minutes, text, &[])
+    run_with(cpus, minutes, TIME, text, &[])
 }
 
 /// The folder of one of the programs of `scripts/kubernetes`. None, after saying so, where it was not compiled yet.
@@ -28,8 +28,8 @@ pub fn compiled(program: &str) -> Option<PathBuf> {
     Some(String::from_utf8(output.stdout).unwrap().trim_end().into())
 }
 
-/// As [`run`], with these programs, too.
-pub fn run_with(cpus: u32, minutes: u64, text: &str, more: &[PathBuf]) -> Option<Said> {
+/// As [`run`], with these programs, too, and such a time.
+pub fn run_with(cpus: u32, minutes: u64, time: Lockstep, text: &str, more: &[PathBuf]) -> Option<Said> {
     let Some(programs) = programs() else {
         println!("skipped: containerd is written in Go, and Go is not installed");
         return None;
@@ -38,7 +38,7 @@ pub fn run_with(cpus: u32, minutes: u64, text: &str, more: &[PathBuf]) -> Option
     let log = Path::new(quell).with_file_name("examples").join("log");
     assert!(log.exists(), "{} is missing: cargo build --locked -p nri --example log", log.display());
     let log = log.to_str().unwrap();
-    let machine = Machine { memory_mib: Some(3072), ..Machine::measuring(cpus, TIME, Vec::new()) };
+    let machine = Machine { memory_mib: Some(3072), ..Machine::measuring(cpus, time, Vec::new()) };
     let text = [include_str!("node.sh"), text].concat();
     let script = Script::new(machine, Duration::from_secs(60 * minutes), &text);
     let script = script.with("QUELL", quell).with("LOG", log).with("NODE", &programs.node).with("CRI", &programs.cri);
