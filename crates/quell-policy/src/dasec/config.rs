@@ -26,14 +26,17 @@ parameters! {
         latency_step: f64 = 0.1, in 0.001..=0.9;
         /// By this part it grows ("the component increases their rescheduling latencies", L197). Ours.
         latency_growth: f64 = 0.1, in 0.001..=10.0;
-        /// Where latencies begin. Ours: Linux's `sched_wakeup_granularity_ns` on 8 CPUs and more. Below it is low (L207).
+        /// Where latencies begin. Ours: Linux's `sched_wakeup_granularity_ns` on 8 CPUs and more.
         start_latency: Nanos = Nanos::from_millis(4), in Nanos::from_micros(100)..=Nanos::from_millis(100);
         /// "A minimal value allowed by the system" (L199). Ours: Linux's shortest slice.
         floor: Nanos = Nanos::from_micros(100), in Nanos::from_micros(100)..=Nanos::from_millis(100);
         /// The longest latency. Ours: Linux's `sched_latency_ns` on 8 CPUs and more.
         ceiling: Nanos = Nanos::from_millis(24), in Nanos::from_micros(100)..=Nanos::from_millis(100);
         /// What becomes of the latency of a thread that used its slice up and is still ready. Ours.
-        ready_and_used: ReadyAndUsed = ReadyAndUsed::Keep;
+        ready_and_used: Unsaid = Unsaid::Keep;
+        /// What becomes of the latency of a thread that sleeps and did not use its slice up: nothing delays it. Where it grows,
+        /// then up to where it began. Ours: otherwise latencies of threads that never use their slices up only fall.
+        idle_and_unused: Unsaid = Unsaid::Lengthen;
         /// Slices on two cores may differ by this part (L205).
         slice_gap: f64 = 0.1, in 0.0..=10.0;
         /// Conflicts on two cores may differ by this factor (L207).
@@ -41,7 +44,7 @@ parameters! {
         /// The fewest conflicts of a core count as at least this many: twice of none. Ours.
         fewest_conflicts: u32 = 1, in 1..=1000;
         /// How long a swapped thread is bound to its core. Ours.
-        bound: Bound = Bound::UntilNext;
+        bound: Bound = Bound::Moment;
     }
     check(config) {
         let DasecConfig { floor, ceiling, start_latency, .. } = config;
@@ -54,10 +57,10 @@ parameters! {
     }
 }
 
-/// What becomes of the latency of a thread that is ready although it used its slice up.
+/// What becomes of a latency in a case of which the text says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ReadyAndUsed {
+pub enum Unsaid {
     /// It stays.
     Keep,
     /// It is shortened.
@@ -66,10 +69,15 @@ pub enum ReadyAndUsed {
     Lengthen,
 }
 
+/// In this time a ready thread has moved, and most sleeping ones woke. Ours: a tick at 250 Hz.
+pub(super) const MOMENT: Nanos = Nanos::from_millis(4);
+
 /// How long a swapped thread is bound to its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
+    /// For [`MOMENT`]: it changes the core, and Linux may move it on from there.
+    Moment,
     /// Until the next decision: then it may use idle CPUs again.
     UntilNext,
     /// Until another swap.
@@ -77,15 +85,16 @@ pub enum Bound {
 }
 
 choices! {
-    ReadyAndUsed {
-        ReadyAndUsed::Keep = "keep",
-        ReadyAndUsed::Shorten = "shorten",
-        ReadyAndUsed::Lengthen = "lengthen",
+    Unsaid {
+        Unsaid::Keep = "keep",
+        Unsaid::Shorten = "shorten",
+        Unsaid::Lengthen = "lengthen",
     }
 }
 
 choices! {
     Bound {
+        Bound::Moment = "moment",
         Bound::UntilNext = "until-next",
         Bound::ForEver = "for-ever",
     }

@@ -21,7 +21,9 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use config::{Bound, DasecConfig, ReadyAndUsed};
+pub use config::{Bound, DasecConfig, Unsaid};
+
+use config::MOMENT;
 
 use crate::kit::once::Once;
 use crate::kit::periodic::Periodic;
@@ -47,6 +49,8 @@ pub struct Dasec {
     places: Places,
     pool: CpuSet,
     next: Periodic,
+    /// Until then swapped threads are bound.
+    bound_until: Option<Nanos>,
     /// The plan whose outcome is not known yet, and whether it had latencies.
     under_way: Option<(u64, bool)>,
     no_latencies_until: Nanos,
@@ -67,6 +71,7 @@ impl Dasec {
             places: Places::default(),
             pool: CpuSet::EMPTY,
             next: Periodic::default(),
+            bound_until: None,
             under_way: None,
             no_latencies_until: Nanos::ZERO,
             retry: Retry::up_to(retry::FIRST),
@@ -138,6 +143,10 @@ impl Dasec {
                 }
             }
         }
+    }
+
+    fn wake(&self) -> Wake {
+        self.next.wake().sooner(self.bound_until.map_or(Wake::OnEvent, Wake::At))
     }
 
     fn wanted(&self, task: &Task, now: Nanos) -> Setting {
@@ -230,8 +239,12 @@ impl Policy for Dasec {
         let shrank = !self.pool.is_subset(&pool);
         self.pool = pool;
         let is_due = self.next.is_due(view.now, self.config.period);
-        if !is_due && !shrank {
-            return self.next.wake();
+        let is_over = self.bound_until.take_if(|until| *until <= view.now).is_some();
+        if !is_due && !shrank && !is_over {
+            return self.wake();
+        }
+        if is_over {
+            rcr::free(&mut self.monitor.tasks);
         }
         if is_due {
             self.monitor.look(view, &self.config);
@@ -240,7 +253,11 @@ impl Policy for Dasec {
             }
             self.allocator.allot(view, &mut self.monitor.tasks, &self.config);
             self.places.note(view, &pool, self.together.is());
+            let swaps = self.resolver.swaps;
             self.resolver.resolve(&self.places, &mut self.monitor.tasks, &self.config);
+            if self.config.bound == Bound::Moment && self.resolver.swaps > swaps {
+                self.bound_until = Some(view.now + MOMENT);
+            }
             self.note_critical(view.now, plan);
             let threads = self.monitor.tasks.len();
             if threads > 1 && pool.len() > 1 {
@@ -256,7 +273,7 @@ impl Policy for Dasec {
             self.retry.begun();
             self.write(view, plan);
         }
-        self.next.wake()
+        self.wake()
     }
 }
 

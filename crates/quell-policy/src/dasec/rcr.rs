@@ -1,10 +1,11 @@
 //! The resource conflict resolver (RCR, §4.2 L203–207): threads change cores.
 //!
 //! Slices: if the core with the most of them has 10 % more than that with the least, the pair of threads whose change
-//! brings the two nearest is swapped (ours: the text says "some"). A core without threads gets one for nothing.
+//! brings the two nearest is swapped (ours: the text says "some").
 //! Conflicts: preemptions and late starts of threads with low latencies. If the core with the most has more than twice those
-//! of the core with the fewest, half of its low-latency threads change with half of the other's high-latency ones. Where
-//! services hold CPUs as one, caches are in the place of cores (`together`).
+//! of the core with the fewest, half of its low-latency threads change with half of the other's high-latency ones, one with
+//! one: nothing moves without something that moves back. Where services hold CPUs as one, caches are in the place of cores
+//! (`together`).
 
 use quell_model::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ struct Core {
 pub(super) struct Resolver {
     /// By CPU.
     cores: Vec<Core>,
+    /// By workload.
+    latencies: Vec<Latencies>,
     /// Of two cores: threads to be swapped.
     low: Vec<usize>,
     high: Vec<usize>,
@@ -31,34 +34,60 @@ pub(super) struct Resolver {
     pub swaps: u64,
 }
 
-/// Is the thread's latency low (ours: below where it began)?
-fn is_low(task: &Task, config: &DasecConfig) -> bool {
-    task.latency < config.start_latency
+/// Sum and number of the latencies of a workload's threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Latencies {
+    sum: u64,
+    threads: u64,
+}
+
+/// Ends all bindings.
+pub(super) fn free(tasks: &mut [Task]) {
+    for task in tasks {
+        task.cpu = task.bound.take().unwrap_or(task.cpu);
+    }
 }
 
 impl Resolver {
     /// Frees those that were bound for a period, and swaps.
     pub fn resolve(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
-        if config.bound == Bound::UntilNext || !config.rcr {
-            tasks.iter_mut().for_each(|task| {
-                task.cpu = task.bound.take().unwrap_or(task.cpu);
-            });
+        if config.bound != Bound::ForEver || !config.rcr {
+            free(tasks);
         }
         if !config.rcr || places.all.len() < 2 || tasks.len() < 2 {
             return;
         }
-        self.count(places, tasks, config);
+        self.sum_latencies(tasks);
+        self.count(places, tasks);
         self.balance_slices(places, tasks, config);
         self.balance_conflicts(places, tasks, config);
     }
 
-    fn count(&mut self, places: &Places, tasks: &[Task], config: &DasecConfig) {
+    fn sum_latencies(&mut self, tasks: &[Task]) {
+        self.latencies.clear();
+        let workloads = tasks.iter().map(|task| task.workload.index() + 1).max().unwrap_or(0);
+        self.latencies.resize(workloads, Latencies::default());
+        for task in tasks {
+            let of = &mut self.latencies[task.workload.index()];
+            of.sum += task.latency.0;
+            of.threads += 1;
+        }
+    }
+
+    /// Is the thread's latency low: below the mean of its service's threads (ours)? That of a service's only thread is not.
+    fn is_low(&self, task: &Task) -> bool {
+        let of = self.latencies[task.workload.index()];
+        task.latency.0 * of.threads < of.sum
+    }
+
+    fn count(&mut self, places: &Places, tasks: &[Task]) {
         self.cores.clear();
         self.cores.resize(places.all.iter().map(|cpu| cpu.index() + 1).max().unwrap_or(0), Core::default());
         for task in tasks {
+            let is_low = self.is_low(task);
             if let Some(core) = self.cores.get_mut(places.of(task.core()).index()) {
                 core.slices += task.slice.0;
-                core.conflicts += if is_low(task, config) { task.conflicts } else { 0 };
+                core.conflicts += if is_low { task.conflicts } else { 0 };
             }
         }
     }
@@ -78,25 +107,17 @@ impl Resolver {
         }
         let gap = (above - below) as i64;
         // Moving a difference of half the gap makes both alike.
-        let mut best: Option<(i64, usize, Option<usize>)> = None;
-        let mut consider = |moved: i64, from: usize, back: Option<usize>| {
-            let left = (gap - 2 * moved).abs();
-            if moved > 0 && left < gap && best.is_none_or(|(least, ..)| left < least) {
-                best = Some((left, from, back));
-            }
-        };
-        let is_empty = !tasks.iter().any(|task| places.of(task.core()) == least);
+        let mut best: Option<(i64, usize, usize)> = None;
         for (from, task) in tasks.iter().enumerate().filter(|(_, task)| places.of(task.core()) == most) {
-            if is_empty {
-                consider(task.slice.0 as i64, from, None);
-            }
             for (back, other) in tasks.iter().enumerate().filter(|(_, other)| places.of(other.core()) == least) {
-                consider(task.slice.0 as i64 - other.slice.0 as i64, from, Some(back));
+                let left = (gap - 2 * (task.slice.0 as i64 - other.slice.0 as i64)).abs();
+                if left < best.map_or(gap, |(least, ..)| least) {
+                    best = Some((left, from, back));
+                }
             }
         }
         if let Some((_, from, back)) = best {
-            self.bind(&mut tasks[from], least);
-            back.into_iter().for_each(|back| self.bind(&mut tasks[back], most));
+            self.swap(tasks, (from, least), (back, most));
         }
     }
 
@@ -109,23 +130,23 @@ impl Resolver {
         self.low.clear();
         self.high.clear();
         for (at, task) in tasks.iter().enumerate() {
-            match is_low(task, config) {
+            match self.is_low(task) {
                 true if places.of(task.core()) == most => self.low.push(at),
                 false if places.of(task.core()) == fewest => self.high.push(at),
                 _ => {}
             }
         }
         // Half of each, rounded up; in the order of their numbers.
-        for place in 0..self.low.len().div_ceil(2) {
-            self.bind(&mut tasks[self.low[place]], fewest);
-        }
-        for place in 0..self.high.len().div_ceil(2) {
-            self.bind(&mut tasks[self.high[place]], most);
+        let pairs = self.low.len().div_ceil(2).min(self.high.len().div_ceil(2));
+        for pair in 0..pairs {
+            self.swap(tasks, (self.low[pair], fewest), (self.high[pair], most));
         }
     }
 
-    fn bind(&mut self, task: &mut Task, cpu: CpuId) {
-        task.bound = Some(cpu);
+    fn swap(&mut self, tasks: &mut [Task], one: (usize, CpuId), other: (usize, CpuId)) {
+        for (task, cpu) in [one, other] {
+            tasks[task].bound = Some(cpu);
+        }
         self.swaps += 1;
     }
 }

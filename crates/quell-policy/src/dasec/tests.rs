@@ -92,7 +92,8 @@ fn a_slice_is_that_of_the_papers_example() {
 
 #[test]
 fn who_uses_its_slice_up_gets_ten_per_cent_more_and_the_others_pay() {
-    let mut scene = Scene::new(8, 2, 8, DasecConfig { rcr: false, ..DasecConfig::default() });
+    let mut scene =
+        Scene::new(8, 2, 8, DasecConfig { rcr: false, idle_and_unused: Unsaid::Keep, ..DasecConfig::default() });
     // A slice is half the period: thread 0 uses it up and is idle at the end; thread 1 is ready and did not.
     scene.period(|_| Does(100, false, 0, 0));
     scene.period(|thread| Does(if thread == 0 { 600 } else { 100 }, thread == 1, 0, 0));
@@ -113,7 +114,12 @@ fn who_uses_its_slice_up_gets_ten_per_cent_more_and_the_others_pay() {
 #[test]
 fn at_the_floor_the_wakers_latency_is_shortened_one_edge_deep() {
     let floor = Nanos::from_micros(3_900);
-    let mut scene = Scene::new(4, 1, 4, DasecConfig { floor, rcr: false, tsa: false, ..DasecConfig::default() });
+    let mut scene = Scene::new(
+        4,
+        1,
+        4,
+        DasecConfig { floor, rcr: false, tsa: false, idle_and_unused: Unsaid::Keep, ..DasecConfig::default() },
+    );
     let id = |tid| ThreadId { tid, start: 0 };
     for (total, latency) in [(1, None), (1, Some(4_000)), (2, Some(3_900))] {
         let wake_ups = &mut scene.view.threads.wake_ups;
@@ -129,20 +135,70 @@ fn at_the_floor_the_wakers_latency_is_shortened_one_edge_deep() {
 }
 
 #[test]
-fn slices_of_two_cores_are_brought_nearer_and_conflicts_are_spread() {
-    let config = DasecConfig { bound: Bound::ForEver, ..DasecConfig::default() };
-    let mut scene = Scene::new(2, 1, 4, config.clone());
-    scene.period(|_| Does(10, false, 0, 0));
-    let on_second = || (0..4).filter(|&thread| scene.task(thread).core() == CpuId(1)).count();
-    assert_eq!(on_second(), 1, "all were on the first core, one changes a period");
-    // Four alike, two on each core; those of the first have conflicts, and their latencies are low.
-    let mut scene = Scene::new(2, 1, 4, config);
+fn slices_of_two_cores_are_brought_nearer_by_a_swap() {
+    let mut scene = Scene::new(2, 1, 4, DasecConfig { bound: Bound::ForEver, ..DasecConfig::default() });
     let layout = |thread: usize| thread as u32 / 2;
-    scene.period(|thread| Does(10, thread < 2, layout(thread), 0));
-    assert_eq!(scene.policy.swaps(), 0);
-    scene.period(|thread| Does(10, thread < 2, layout(thread), if thread < 2 { 2 } else { 0 }));
+    // A slice is half the period; both threads of the first core use theirs up.
+    let mut busy = || scene.period(|thread| Does(if thread < 2 { 500 } else { 10 }, false, layout(thread), 0));
+    busy();
+    busy();
     let cores: Vec<u32> = (0..4).map(|thread| scene.task(thread).core().0).collect();
-    assert_eq!(cores, [1, 0, 0, 1], "half of the low ones against half of the high ones");
+    assert_eq!((cores, scene.policy.swaps()), (vec![1, 0, 0, 1], 1), "slices of 88 and 72 ms");
+}
+
+#[test]
+fn conflicts_are_spread_by_swaps() {
+    let scene = || Scene::new(2, 1, 4, DasecConfig { bound: Bound::ForEver, ..DasecConfig::default() });
+    let layout = |thread: usize| thread as u32 / 2;
+    let cores = |scene: &Scene| -> Vec<u32> { (0..4).map(|thread| scene.task(thread).core().0).collect() };
+    // Four alike, two on each core; those of the first have conflicts, and their latencies are low.
+    let mut low = scene();
+    low.period(|thread| Does(10, thread < 2, layout(thread), 0));
+    assert_eq!(low.policy.swaps(), 0);
+    low.period(|thread| Does(10, thread < 2, layout(thread), if thread < 2 { 2 } else { 0 }));
+    assert_eq!(cores(&low), [1, 0, 0, 1], "half of the low ones against half of the high ones");
+    // All are ready each time: none of their latencies is low beside the others'.
+    let mut alike = scene();
+    for _ in 0..100 {
+        alike.period(|thread| Does(10, true, layout(thread), if thread < 2 { 2 } else { 0 }));
+    }
+    assert_eq!((cores(&alike), alike.policy.swaps()), (vec![0, 0, 1, 1], 0));
+}
+
+#[test]
+fn a_swap_moves_and_does_not_bind_for_a_period() {
+    let mut scene = Scene::new(2, 1, 4, DasecConfig::default());
+    let layout = |thread: usize| thread as u32 / 2;
+    for lost in [0, 2] {
+        scene.period(|thread| Does(10, thread < 2, layout(thread), if thread < 2 { lost } else { 0 }));
+    }
+    let cpus = |scene: &Scene| -> Vec<Knob> {
+        let knobs = scene.plan.knobs.iter().map(|setting| setting.knob.clone());
+        knobs.filter(|knob| matches!(knob, Knob::Cpus(_))).collect()
+    };
+    let one = |cpu| Knob::Cpus(CpuSet::one(CpuId(cpu)));
+    assert_eq!(cpus(&scene), [one(1), one(0)]);
+    scene.view.now += MOMENT - Nanos(1);
+    scene.step();
+    assert_eq!(cpus(&scene), []);
+    scene.view.now += Nanos(1);
+    scene.step();
+    let all = Knob::Cpus([CpuId(0), CpuId(1)].into_iter().collect());
+    assert_eq!(cpus(&scene), [all.clone(), all], "free again, after a tick");
+}
+
+#[test]
+fn a_latency_falls_and_rises_again() {
+    let mut scene = Scene::new(4, 1, 4, DasecConfig { rcr: false, tsa: false, ..DasecConfig::default() });
+    scene.period(|_| Does(10, true, 0, 0));
+    let mut latency = |ready: bool| {
+        for _ in 0..60 {
+            scene.period(|thread| Does(10, ready && thread == 0, 0, 0));
+        }
+        scene.task(0).latency
+    };
+    let config = DasecConfig::default();
+    assert_eq!((latency(true), latency(false)), (config.floor, config.start_latency));
 }
 
 #[test]
@@ -212,9 +268,13 @@ fn services_hold_cpus_as_one_where_the_host_can_and_a_host_that_cannot_is_asked_
     assert!(scene.plan.rules.is_empty(), "{:?}", scene.plan.rules);
 }
 
+fn bounds() -> impl Strategy<Value = Bound> {
+    prop_oneof![Just(Bound::Moment), Just(Bound::UntilNext), Just(Bound::ForEver)]
+}
+
 fn config() -> impl Strategy<Value = DasecConfig> {
-    let open = (any::<[bool; 4]>(), 0.001f64..1.0, 0.001f64..0.9, 0.001f64..3.0, 1.0f64..100.0);
-    open.prop_map(|([tsa, rla, rcr, for_ever], weight_step, latency_step, latency_growth, least_weight)| DasecConfig {
+    let open = (any::<[bool; 3]>(), bounds(), 0.001f64..1.0, 0.001f64..0.9, 0.001f64..3.0, 1.0f64..100.0);
+    open.prop_map(|([tsa, rla, rcr], bound, weight_step, latency_step, latency_growth, least_weight)| DasecConfig {
         tsa,
         rla,
         rcr,
@@ -222,7 +282,7 @@ fn config() -> impl Strategy<Value = DasecConfig> {
         latency_step,
         latency_growth,
         least_weight,
-        bound: if for_ever { Bound::ForEver } else { Bound::UntilNext },
+        bound,
         ..DasecConfig::default()
     })
 }
@@ -266,6 +326,15 @@ proptest! {
             }
             if !config.tsa {
                 prop_assert!(scene.policy.monitor.tasks.iter().all(|task| (task.weight - 100.0).abs() < 1e-6));
+            }
+            if config.bound != Bound::ForEver {
+                // What moves changes places with something.
+                let sorted = |core: fn(&Task) -> CpuId| {
+                    let mut cores: Vec<_> = scene.policy.monitor.tasks.iter().map(core).collect();
+                    cores.sort_unstable();
+                    cores
+                };
+                prop_assert_eq!(sorted(Task::core), sorted(|task| task.cpu));
             }
         }
     }
