@@ -71,6 +71,8 @@ row() { # ALTERNATIVE LABELS-OF-THE-POD LABELS-OF-ITS-NEIGHBOUR
         half=$(over 5 h)
         end_container h
         must remove h > /run/null
+    else
+        echo "$alternative, 1.5 CPUs: $(cat /run/answer)" >&2
     fi
     end_container n
     must remove n > /run/null

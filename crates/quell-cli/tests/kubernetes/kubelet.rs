@@ -17,6 +17,7 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 staticPodPath: /run/manifests
 fileCheckFrequency: 2s
+crashLoopBackOff: { maxContainerRestartPeriod: 1s }
 containerRuntimeEndpoint: unix://$containerd_socket
 cgroupDriver: cgroupfs
 failSwapOn: false
@@ -87,14 +88,17 @@ await 'the second strict pod has a CPU of its own' is_own two
 echo 'strict pods of a kubelet have CPUs of their own'
 "$QUELL" status --pods >&2
 
-# At each sample, from here to the end: a set that is not all of the machine is apart from all others.
+# At each sample, from here to the end: a pod's one CPU is no other's. After a kill, until an agent works again, nothing is reserved:
+# then a strict pod has the CPUs that the others have, or they have all.
+is_reserved() { [ "$(cpus_of "$1" | wc -l)" = 1 ]; }
 watch() {
     while [ ! -e /run/enough ]; do
         samples=$((samples + 1))
         one=$(cpus one) two=$(cpus two) web=$(cpus web)
         for pair in "$one $two" "$one $web" "$two $web"; do
             set -- $pair
-            [ -z "${2:-}" ] || [ "$1" = 0-3 ] || [ "$2" = 0-3 ] || are_apart "$1" "$2" || echo "overlap: one $one two $two web $web"
+            [ -n "${2:-}" ] && [ "$1" != 0-3 ] && [ "$2" != 0-3 ] || continue
+            ! is_reserved "$1" && ! is_reserved "$2" || are_apart "$1" "$2" || echo "overlap: one $one two $two web $web"
         done
         sleep 0.1
     done
@@ -105,39 +109,51 @@ watch > /run/watched &
 watching=$!
 
 both_are_own() { is_own one && is_own two; }
-recovers() { # WHAT
+worker() { tr -d ' ' < /proc/$quell/task/$quell/children; }
+# The second pod goes and comes again: after 0 to 4 s of that something dies, and starts again once the pod is wanted again.
+death() { # OF-WHAT AFTER
+    mv /run/manifests/two.yaml /run/two.yaml
+    sleep "$2"
+    case $1 in
+    *agent*) kill -9 $quell "$(worker)"; wait $quell ;;
+    esac
+    case $1 in
+    *kubelet*) kill -9 $kubelet; wait $kubelet ;;
+    esac
+    case $1 in
+    *containerd*) kill -9 $containerd; wait $containerd ;;
+    esac
+    case $1 in
+    *container) crashed=$(main_of one) had=$(cpus one); kill -9 "$crashed" ;;
+    esac
+    mv /run/two.yaml /run/manifests/two.yaml
+    case $1 in *containerd*) start_containerd ;; esac
+    case $1 in *kubelet*) start_kubelet ;; esac
+    case $1 in *agent*) start_quell ;; *) await 'the runtime asks Quell' is_asked ;; esac
+    case $1 in
+    *container)
+        await 'the crashed container runs again' is_another
+        await "after the death of $1 strict pods have their CPUs" both_are_own
+        [ "$(cpus one)" = "$had" ] && echo "restarted on the same CPU, round $round"
+        ;;
+    esac
     await "after the death of $1 strict pods have their CPUs" both_are_own
     deaths=$((deaths + 1))
 }
-worker() { tr -d ' ' < /proc/$quell/task/$quell/children; }
+is_another() { runs one && [ -n "$(main_of one)" ] && [ "$(main_of one)" != "$crashed" ]; }
 deaths=0
 for round in $(seq $ROUNDS); do
-    kill -9 $quell "$(worker)"
-    wait $quell
-    start_quell
-    recovers agent
-    kill -9 $containerd
-    wait $containerd
-    start_containerd
-    await 'the runtime asks Quell again' is_asked
-    recovers containerd
-    kill -9 $kubelet
-    wait $kubelet
-    start_kubelet
-    recovers kubelet
-    # A container crashes, and its kubelet restarts it: on the CPUs of its pod.
-    crashed=$(main_of one) had=$(cpus one)
-    kill -9 "$crashed"
-    is_another() { runs one && [ -n "$(main_of one)" ] && [ "$(main_of one)" != "$crashed" ]; }
-    await 'the crashed container runs again' is_another
-    recovers container
-    [ "$(cpus one)" = "$had" ] && echo "restarted on the same CPU, round $round"
-    # Two at once.
-    kill -9 $kubelet $quell "$(worker)"
-    wait $kubelet $quell
-    start_kubelet
-    start_quell
-    recovers 'agent and kubelet'
+    # In another order each time.
+    awk -v seed="$round" 'BEGIN {
+        srand(seed); rand()
+        for (left = split("agent containerd kubelet container agent,kubelet", what); left > 0; left--) {
+            chosen = int(left * rand()) + 1
+            print what[chosen], 4 * rand()
+            what[chosen] = what[left]
+        }
+    }' > /run/order
+    while read -r what after <&5; do death "$what" "$after"; done 5< /run/order
+    echo "round $round after $(uptime) centiseconds: $(cut -d' ' -f1 /run/order | tr '\n' ' ')" >&2
 done
 echo "survived $deaths deaths"
 touch /run/enough

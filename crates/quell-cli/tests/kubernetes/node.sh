@@ -4,7 +4,7 @@ export PATH=$NODE:$PATH
 
 fail() {
     echo "in vain: $*"
-    for log in /run/quell.log /run/containerd.log /run/cri.log; do
+    for log in /run/quell.log /run/kubelet.log /run/containerd.log /run/cri.log; do
         [ ! -e $log ] || { echo "== $log"; tail -n 60 $log; }
     done >&2
     exit 1

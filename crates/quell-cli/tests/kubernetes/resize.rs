@@ -64,7 +64,7 @@ for pod in steady moved neighbour; do must remove $pod; done
 #[ignore = "a node in the lab: make test-kubernetes"]
 fn a_loaded_container_is_resized_thirty_times_without_a_restart() {
     let memcached = PathBuf::from("/usr/bin/memcached");
-    let Some(said) = node::run_with(5, 30, EXPERIMENT, &[memcached]) else { return };
+    let Some(said) = node::run_with(5, 30, node::TIME, EXPERIMENT, &[memcached]) else { return };
     let has = |line: &str| assert!(said.out.lines().any(|its| its == line), "no line: {line}");
     has("resized under load");
     has("resized 30 times, CPUs kept 30 times, partition root");
