@@ -1,6 +1,6 @@
 //! `quell run` with a part in Kubernetes, beside a runtime that the test plays: as `kubectl`'s user meets it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,6 @@ use tempfile::TempDir;
 
 /// Much longer than anything takes, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// QUELL_PROGRAM, such as one that is optimised, or the one under test.
-fn program() -> PathBuf {
-    std::env::var_os("QUELL_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_quell").into(), PathBuf::from)
-}
 
 struct Agent(Child);
 
@@ -50,13 +45,13 @@ impl Scene {
     }
 
     fn start(&self) -> Agent {
-        let mut command = Command::new(program());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
         command.args(["run", "--config"]).arg(self.path("quell.toml")).arg("--run-dir").arg(self.path("run"));
         Agent(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 
     fn ask(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(program());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quell"));
         command.args(arguments).arg("--socket").arg(self.path("run/api.sock")).output().unwrap()
     }
 
@@ -200,103 +195,4 @@ fn in_a_cgroup_namespace_of_its_own_it_joins_that_of_process_1() {
     let _runtime = scene.connect();
     let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/cgroup")).unwrap();
     until("it is in that of process 1", || (of(&agent.0.id().to_string()) == of("1")).then_some(()));
-}
-
-/// Processes of pods, in cgroups of their own.
-#[derive(Default)]
-struct Processes {
-    cgroups: Vec<PathBuf>,
-    children: Vec<Child>,
-}
-
-impl Processes {
-    /// One in the container's cgroup below `root`.
-    fn start(&mut self, root: &Path, cgroup: &str, command: &mut Command) {
-        let path = root.join(cgroup.trim_start_matches('/'));
-        std::fs::create_dir_all(&path).unwrap();
-        let child = command.stdin(Stdio::null()).spawn().unwrap();
-        std::fs::write(path.join("cgroup.procs"), child.id().to_string()).unwrap();
-        self.children.push(child);
-        self.cgroups.extend([path.clone(), path.parent().unwrap().to_owned()]);
-    }
-}
-
-impl Drop for Processes {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill().and_then(|()| child.wait());
-        }
-        self.cgroups.iter().for_each(|path| drop(std::fs::remove_dir(path)));
-        let parent = self.cgroups.first().and_then(|path| path.parent()?.parent());
-        parent.map(std::fs::remove_dir);
-    }
-}
-
-/// An agent's processes: the guardian and its worker.
-fn processes_of(agent: &Agent) -> Vec<u32> {
-    let own = agent.0.id();
-    let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
-    [own].into_iter().chain(children.split_whitespace().map(|pid| pid.parse().unwrap())).collect()
-}
-
-/// Their CPU time, in seconds.
-fn cpu_time(processes: &[u32]) -> f64 {
-    let of = |pid: &u32| -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-    };
-    processes.iter().map(of).sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64
-}
-
-/// Their memory, what they share counted once, in MB.
-fn memory(processes: &[u32]) -> f64 {
-    let of = |pid: &u32| -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    };
-    processes.iter().map(of).sum::<u64>() as f64 / 1000.0
-}
-
-#[test]
-#[ignore = "measures: cargo build --profile dist -p quell-cli; QUELL_PROGRAM=target/dist/quell cargo test --test pods observing_250 -- --ignored"]
-fn observing_250_containers_takes_little_cpu_and_memory() {
-    let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
-    let Some(root) = root.into_iter().find(|root| root.join("cgroup.controllers").exists()) else {
-        eprintln!("not tested here: there is no cgroup v2");
-        return;
-    };
-    let mut processes = Processes::default();
-    let scene = Scene::new("observe");
-    let agent = scene.start();
-    let mut runtime = scene.connect();
-    for number in 0..250 {
-        let pod = pod(&format!("web{number}"), &[]);
-        let main = container(&pod, 10);
-        runtime.event("RunPodSandbox", &pod, None).unwrap();
-        runtime.create(&pod, &main).unwrap();
-        // One of ten wakes up a hundred times a second.
-        let mut command = Command::new(if number % 10 == 0 { "perl" } else { "sleep" });
-        match number % 10 {
-            0 => command.args(["-e", "select undef, undef, undef, 0.01 while 1"]),
-            _ => command.arg("3600"),
-        };
-        processes.start(root, &main.linux.as_ref().unwrap().cgroups_path, &mut command);
-        runtime.event("StartContainer", &pod, Some(&main)).unwrap();
-    }
-    until("all are attached", || {
-        let status = scene.status()?;
-        let attached = status["configured"].as_array()?.iter().filter(|it| it["state"] == "attached").count();
-        (attached == 250).then_some(())
-    });
-    std::thread::sleep(Duration::from_secs(5));
-    let of_agent = processes_of(&agent);
-    let (begun, before) = (Instant::now(), cpu_time(&of_agent));
-    std::thread::sleep(Duration::from_secs(30));
-    let used = (cpu_time(&of_agent) - before) / begun.elapsed().as_secs_f64();
-    let memory = memory(&of_agent);
-    let attribution = scene.status().unwrap()["attribution"].clone();
-    println!("250 containers: {:.2} % of a CPU, {memory:.1} MB; attribution {attribution}", 100.0 * used);
-    assert!(used <= 0.01 && memory <= 40.0, "at most 1 % of a CPU and 40 MB");
 }

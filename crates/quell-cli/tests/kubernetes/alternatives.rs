@@ -113,7 +113,7 @@ fn row(said: &Said, name: &str) -> (u32, u32, u64) {
 #[test]
 #[ignore = "a node in the lab: make test-kubernetes"]
 fn each_alternative_has_its_row() {
-    let Some(said) = node::run_with(4, 60, node::TIME, EXPERIMENT, &[PathBuf::from("/usr/bin/memcached")]) else {
+    let Some(said) = node::run_with(4, 60, node::COARSE, EXPERIMENT, &[PathBuf::from("/usr/bin/memcached")]) else {
         return;
     };
     let [none, by_hand, rkube, guard, caladan] =

@@ -1,8 +1,6 @@
 //! Pods that a real kubelet makes, from manifests in a folder: it needs no API server for those. All that keeps reservations, and the
 //! kubelet, dies and comes again; containers crash.
 
-use quell_guest::Lockstep;
-
 use crate::node;
 
 /// Beside the packed programs.
@@ -174,9 +172,7 @@ fn pods_of_a_kubelet_keep_their_cpus_through_deaths_of_all_that_keep_them() {
     let Some(kubelet) = node::compiled("kubelet") else { return };
     let rounds: u32 = std::env::var("QUELL_NODE_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     let text = format!("KUBELET={} ROUNDS={rounds}\n{EXPERIMENT}", kubelet.join(KUBELET).display());
-    // Nothing is measured here: long rounds emulate it in half the time.
-    let time = Lockstep { quantum_ns: 50_000, ..node::TIME };
-    let Some(said) = node::run_with(4, 60, time, &text, &[kubelet.join(KUBELET)]) else { return };
+    let Some(said) = node::run_with(4, 60, node::COARSE, &text, &[kubelet.join(KUBELET)]) else { return };
     let has = |line: &str| assert!(said.out.lines().any(|its| its == line), "no line: {line}");
     has("strict pods of a kubelet have CPUs of their own");
     for round in 1..=rounds {

@@ -3,6 +3,7 @@
 
 mod alternatives;
 mod chart;
+mod cost;
 mod kubelet;
 mod limit;
 mod node;
