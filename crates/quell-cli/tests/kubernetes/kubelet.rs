@@ -144,7 +144,7 @@ for round in $(seq $ROUNDS); do
     # In another order each time.
     awk -v seed="$round" 'BEGIN {
         srand(seed); rand()
-        for (left = split("agent containerd kubelet container agent,kubelet", what); left > 0; left--) {
+        for (left = split("agent containerd kubelet container agent,kubelet,containerd", what); left > 0; left--) {
             chosen = int(left * rand()) + 1
             print what[chosen], 4 * rand()
             what[chosen] = what[left]

@@ -113,7 +113,10 @@ STRICT=labels=quell.dev/reservation=strict
 write_configuration() { # LINE…: after those on Kubernetes
     printf '%s\n' '[kubernetes]' 'mode = "enforce"' "$@" > /run/quell.toml
 }
-is_asked() { "$QUELL" status --json 2>&1 | tr -d ' \n' | grep -q '"runtime":"containerd'; }
+is_asked() {
+    kill -0 $quell 2>/run/null || fail 'Quell has ended'
+    "$QUELL" status --json 2>&1 | tr -d ' \n' | grep -q '"runtime":"containerd'
+}
 start_quell() {
     "$QUELL" run --config /run/quell.toml >> /run/quell.log 2>&1 &
     quell=$!
