@@ -2,7 +2,7 @@
 # make test   every test that this machine can run; goes on after a failure, and names all of them at its end
 # make soak   what is random, for long and with new seeds: properties, plans, 1,000 kills, fuzzing (about an hour)
 # make test-kubernetes  pods of a real containerd in the lab, the chart in a real API server, and the plug-in against upstream's runtime
-#             side; needs Go, and compiles for half an hour the first time
+#             side; needs Go and libseccomp-dev, and compiles for half an hour the first time
 # make bench  what is fast, measured
 # make count  instructions a request on a real kernel, against the committed count (two boots of the lab: minutes)
 # make doc    the documentation of the code
@@ -32,12 +32,14 @@ docs: setup
 test: setup
 	CARGO=$(CARGO) scripts/every-test
 
-test-kubernetes: setup
+test-kubernetes:
+	@scripts/setup --kubernetes
 	scripts/kubernetes
 	for program in etcd helm kube-apiserver; do scripts/kubernetes $$program || exit; done
 	$(CARGO) build -p nri --locked --example log
 	$(CARGO) test -p nri --locked --test upstream -- --include-ignored
-	$(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
+	$(CARGO) build --locked --profile dist --package quell-cli --bin quell
+	QUELL_PROGRAM=$(CURDIR)/target/dist/quell $(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
 
 # Boots of the lab, those of all soaks together, and the repeated ones.
 BOOTS ?= $(HOME)/.cache/quell/lab/boots

@@ -13,12 +13,12 @@ use crate::failures::{Failures, Next};
 use crate::realtime::Sentry;
 use crate::stack::{Stack, Witness};
 
-/// Longest interval between the loop's checks for a request to stop, and its scans for new threads.
+/// Longest interval between the loop's checks for a request to stop where a policy decides, and of `drive`'s.
 pub const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
 
-/// Where no policy decides, turns take no more than this part of a CPU …
-const COUNTING_SHARE: u64 = 200;
-/// … and begin at most this long after each other: the sentry expects them sooner.
+/// Where no policy decides, turns are apart by this many times what one takes …
+const COUNTING_SHARE: u64 = 400;
+/// … but by no more than this: the sentry expects one within 300 ms.
 const LONGEST_COUNTING_WAIT: Nanos = Nanos::from_millis(200);
 
 /// The longest time from one turn, which took this much CPU time, to the next one.
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn without_policies_turns_that_take_long_are_rarer() {
         let waits = |has_policies| {
-            [0, 300, 700, 2_000].map(|us| longest_wait(has_policies, Nanos::from_micros(us)).0 / 1_000_000)
+            [0, 200, 350, 2_000].map(|us| longest_wait(has_policies, Nanos::from_micros(us)).0 / 1_000_000)
         };
         assert_eq!((waits(true), waits(false)), ([100; 4], [100, 100, 140, 200]));
     }

@@ -144,7 +144,7 @@ fn each_alternative_has_its_row() {
     // Daemons go on on its CPU.
     assert!((750..=1060).contains(&by_hand.0), "static: {by_hand:?}");
     assert!((900..=1060).contains(&rkube.0), "rkube: {rkube:?}");
-    // A thread that never sleeps is a runaway to `guard`, and an ordinary one.
+    // `guard` demotes a thread that never sleeps: it shares its CPU as without Quell.
     assert!((none.0 - 50..=1060).contains(&guard.0), "guard: {guard:?}");
     assert!((900..=1060).contains(&caladan.0), "caladan: {caladan:?}");
     for (name, row) in [("rkube", rkube), ("guard", guard), ("caladan", caladan)] {

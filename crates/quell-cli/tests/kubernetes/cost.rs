@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// The part that a process of this test binary has.
 const PART: &str = "QUELL_TEST_PART";
-/// Of the program that is measured, where it is not the one under test: an optimised one.
+/// The variable with the path of an optimised program, which is measured in place of the one under test.
 const PROGRAM: &str = "QUELL_PROGRAM";
 const NAME: &str = "cost::observing_250_containers_takes_a_hundredth_of_a_cpu";
 
@@ -90,6 +90,8 @@ fn node() {
     // What comes once: attribution loads its program, and the first scans.
     std::thread::sleep(Duration::from_secs(10));
     let processes = processes_of(&agent);
+    let turns = || status().unwrap()["turns"].as_u64();
+    let turns_before = turns();
     let (begun, before) = (Instant::now(), cpu_times(&processes));
     std::thread::sleep(MEASURED);
     let part = |ns: u64| 100.0 * ns as f64 / begun.elapsed().as_nanos() as f64;
@@ -100,6 +102,7 @@ fn node() {
         println!("{name}: {of:.2} %");
         used += of;
     }
+    println!("turns: {turns_before:?} to {:?}", turns());
     println!("attribution: {}", status().unwrap()["agent"]["attribution"]);
     println!("an agent that observes takes {used:.2} % of a CPU, {:.1} MB", memory(&processes));
     kill_process(Pid::from_child(&agent), Signal::TERM).unwrap();
@@ -181,5 +184,5 @@ fn memory(processes: &[u32]) -> f64 {
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
-    processes.iter().map(of).sum::<u64>() as f64 / 1000.0
+    processes.iter().map(of).sum::<u64>() as f64 * 1024.0 / 1e6
 }

@@ -31,7 +31,10 @@ start_kubelet() {
     kubelet=$!
     await 'the kubelet is healthy' is_healthy
 }
-is_healthy() { [ "$(wget -q -O - http://127.0.0.1:10248/healthz 2>/dev/null)" = ok ]; }
+is_healthy() {
+    kill -0 $kubelet 2>/run/null || fail 'the kubelet has ended'
+    [ "$(wget -q -O - http://127.0.0.1:10248/healthz 2>/dev/null)" = ok ]
+}
 manifest() { # NAME LABELS RESOURCES COMMAND: its process has its name
     cat > /run/"$1".new <<END
 apiVersion: v1
@@ -108,7 +111,7 @@ watching=$!
 
 both_are_own() { is_own one && is_own two; }
 worker() { tr -d ' ' < /proc/$quell/task/$quell/children; }
-# The second pod goes and comes again: after 0 to 4 s of that something dies, and starts again once the pod is wanted again.
+# The second pod goes and comes again: 0 to 4 s after it went something dies, and starts again once the pod is wanted again.
 death() { # OF-WHAT AFTER
     mv /run/manifests/two.yaml /run/two.yaml
     sleep "$2"
@@ -125,7 +128,7 @@ death() { # OF-WHAT AFTER
     *container) crashed=$(main_of one) had=$(cpus one); kill -9 "$crashed" ;;
     esac
     mv /run/two.yaml /run/manifests/two.yaml
-    case $1 in *containerd*) start_containerd ;; esac
+    case $1 in *containerd*) start_containerd; await 'containerd is up' is_up ;; esac
     case $1 in *kubelet*) start_kubelet ;; esac
     case $1 in *agent*) start_quell ;; *) await 'the runtime asks Quell' is_asked ;; esac
     case $1 in

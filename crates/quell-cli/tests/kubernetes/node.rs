@@ -31,7 +31,7 @@ pub fn compiled(program: &str) -> Option<PathBuf> {
     Some(String::from_utf8(output.stdout).unwrap().trim_end().into())
 }
 
-/// As [`run`], with these programs, too, and such a time.
+/// As [`run`], with these programs, too, in this emulated time.
 pub fn run_with(cpus: u32, minutes: u64, time: Lockstep, text: &str, more: &[PathBuf]) -> Option<Said> {
     let Some(programs) = programs() else {
         println!("skipped: containerd is written in Go, and Go is not installed");

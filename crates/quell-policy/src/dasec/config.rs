@@ -43,7 +43,7 @@ parameters! {
         conflict_gap: f64 = 2.0, in 1.0..=100.0;
         /// The fewest conflicts of a core count as at least this many: twice of none. Ours.
         fewest_conflicts: u32 = 1, in 1..=1000;
-        /// How long a swapped thread is bound to its core. Ours.
+        /// How long a swapped thread is bound to its core; a moment is 4 ms. Ours.
         bound: Bound = Bound::Moment;
     }
     check(config) {

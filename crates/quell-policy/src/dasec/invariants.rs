@@ -30,6 +30,7 @@ impl Dasec {
 impl Invariants for Dasec {
     const VARIANTS: &'static [&'static str] = &[
         r#"{"tsa": false, "bound": "for-ever"}"#,
+        r#"{"bound": "until-next"}"#,
         r#"{"rla": false, "weight_step": 1.0}"#,
         r#"{"rcr": false, "latency_step": 0.9, "ready_and_used": "shorten"}"#,
     ];

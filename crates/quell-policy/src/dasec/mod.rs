@@ -145,6 +145,16 @@ impl Dasec {
         }
     }
 
+    /// Are swapped threads to be freed now? Where nothing can be written now they are later.
+    fn is_over(&mut self, now: Nanos) -> bool {
+        let is_over = self.bound_until.take_if(|until| *until <= now).is_some();
+        let waits = self.under_way.is_some() || self.retry.is_ahead(now);
+        if is_over && waits {
+            self.bound_until = Some(now + MOMENT);
+        }
+        is_over && !waits
+    }
+
     fn wake(&self) -> Wake {
         self.next.wake().sooner(self.bound_until.map_or(Wake::OnEvent, Wake::At))
     }
@@ -239,7 +249,7 @@ impl Policy for Dasec {
         let shrank = !self.pool.is_subset(&pool);
         self.pool = pool;
         let is_due = self.next.is_due(view.now, self.config.period);
-        let is_over = self.bound_until.take_if(|until| *until <= view.now).is_some();
+        let is_over = self.is_over(view.now);
         if !is_due && !shrank && !is_over {
             return self.wake();
         }

@@ -1,7 +1,7 @@
 //! The resource conflict resolver (RCR, §4.2 L203–207): threads change cores.
 //!
 //! Slices: if the core with the most of them has 10 % more than that with the least, the pair of threads whose change
-//! brings the two nearest is swapped (ours: the text says "some").
+//! brings the two nearest is swapped (ours: the text says "some"). Cores without threads have nothing to swap.
 //! Conflicts: preemptions and late starts of threads with low latencies. If the core with the most has more than twice those
 //! of the core with the fewest, half of its low-latency threads change with half of the other's high-latency ones, one with
 //! one: nothing moves without something that moves back. Where services hold CPUs as one, caches are in the place of cores
@@ -18,6 +18,9 @@ use super::together::Places;
 struct Core {
     slices: u64,
     conflicts: u64,
+    /// Its threads, and those of them with high latencies.
+    threads: u32,
+    high: u32,
 }
 
 /// The resolver.
@@ -49,7 +52,7 @@ pub(super) fn free(tasks: &mut [Task]) {
 }
 
 impl Resolver {
-    /// Frees those that were bound for a period, and swaps.
+    /// Ends bindings, but those for ever, and swaps.
     pub fn resolve(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
         if config.bound != Bound::ForEver || !config.rcr {
             free(tasks);
@@ -88,19 +91,23 @@ impl Resolver {
             if let Some(core) = self.cores.get_mut(places.of(task.core()).index()) {
                 core.slices += task.slice.0;
                 core.conflicts += if is_low { task.conflicts } else { 0 };
+                core.threads += 1;
+                core.high += u32::from(!is_low);
             }
         }
     }
 
-    fn ends(&self, pool: &CpuSet, of: impl Fn(&Core) -> u64) -> Option<(CpuId, CpuId)> {
+    /// The core with most and that with least, the latter of those that can give something back.
+    fn ends(&self, pool: &CpuSet, of: impl Fn(&Core) -> u64, gives: impl Fn(&Core) -> bool) -> Option<(CpuId, CpuId)> {
+        let core = |cpu: &CpuId| &self.cores[cpu.index()];
         // Of equals the first.
-        let most = pool.iter().max_by_key(|cpu| (of(&self.cores[cpu.index()]), std::cmp::Reverse(*cpu)))?;
-        let least = pool.iter().min_by_key(|cpu| (of(&self.cores[cpu.index()]), *cpu))?;
+        let most = pool.iter().max_by_key(|cpu| (of(core(cpu)), std::cmp::Reverse(*cpu)))?;
+        let least = pool.iter().filter(|cpu| gives(core(cpu))).min_by_key(|cpu| (of(core(cpu)), *cpu))?;
         (most != least).then_some((most, least))
     }
 
     fn balance_slices(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
-        let Some((most, least)) = self.ends(&places.all, |core| core.slices) else { return };
+        let Some((most, least)) = self.ends(&places.all, |core| core.slices, |core| core.threads > 0) else { return };
         let (above, below) = (self.cores[most.index()].slices, self.cores[least.index()].slices);
         if above as f64 <= below as f64 * (1.0 + config.slice_gap) {
             return;
@@ -122,7 +129,7 @@ impl Resolver {
     }
 
     fn balance_conflicts(&mut self, places: &Places, tasks: &mut [Task], config: &DasecConfig) {
-        let Some((most, fewest)) = self.ends(&places.all, |core| core.conflicts) else { return };
+        let Some((most, fewest)) = self.ends(&places.all, |core| core.conflicts, |core| core.high > 0) else { return };
         let few = self.cores[fewest.index()].conflicts.max(config.fewest_conflicts.into());
         if self.cores[most.index()].conflicts as f64 <= config.conflict_gap * few as f64 {
             return;

@@ -1,8 +1,8 @@
 //! The rescheduling latency adjuster (RLA, §4.2 L197–199).
 //!
-//! Ready or running at the end of the period, slice not used up: 10 % less. Used up and idle: more; idle with a slice left: more
-//! as well, up to where it began (ours). A thread that is at the floor and still does not use its slice up may wait for others: the latencies of those
-//! that woke it are shortened, one edge deep.
+//! Ready or running at the end of the period, slice not used up: 10 % less. Used up and idle: more; idle with a slice left:
+//! more as well, up to where it began (ours). A thread that is at the floor and still does not use its slice up may wait for
+//! others: the latencies of those that woke it are shortened, one edge deep.
 
 use quell_model::Nanos;
 

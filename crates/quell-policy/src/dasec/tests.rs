@@ -19,6 +19,7 @@ struct Scene {
     events: Vec<Event>,
     plan: Plan,
     number: u64,
+    wake: Wake,
     /// The next plan is refused, if it has a knob of this kind.
     refuses: Option<KnobKind>,
 }
@@ -44,7 +45,8 @@ impl Scene {
         columns.preemptions = vec![Some(0); count];
         columns.late_starts = vec![Some(0); count];
         let (events, plan) = (Vec::new(), Plan::default());
-        let mut scene = Scene { policy: Dasec::new(config), view, events, plan, number: 0, refuses: None };
+        let mut scene =
+            Scene { policy: Dasec::new(config), view, events, plan, number: 0, wake: Wake::OnEvent, refuses: None };
         scene.step();
         scene
     }
@@ -52,7 +54,7 @@ impl Scene {
     fn step(&mut self) {
         self.number += 1;
         self.plan.begin(self.number);
-        self.policy.step(&self.view, &self.events, &mut self.plan);
+        self.wake = self.policy.step(&self.view, &self.events, &mut self.plan);
         self.events.clear();
         if !self.plan.knobs.is_empty() {
             let bad = |setting: &KnobSetting| Some(setting.knob.kind()) == self.refuses;
@@ -166,6 +168,18 @@ fn conflicts_are_spread_by_swaps() {
 }
 
 #[test]
+fn an_empty_core_swaps_with_none_and_keeps_others_from_nothing() {
+    let mut scene = Scene::new(3, 1, 4, DasecConfig { bound: Bound::ForEver, ..DasecConfig::default() });
+    // The first core is empty; both threads of the second use their slices up.
+    let layout = |thread: usize| 1 + thread as u32 / 2;
+    for _ in 0..2 {
+        scene.period(|thread| Does(if thread < 2 { 750 } else { 10 }, false, layout(thread), 0));
+    }
+    let cores: Vec<u32> = (0..4).map(|thread| scene.task(thread).core().0).collect();
+    assert_eq!((cores, scene.policy.swaps()), (vec![2, 1, 1, 2], 1));
+}
+
+#[test]
 fn a_swap_moves_and_does_not_bind_for_a_period() {
     let mut scene = Scene::new(2, 1, 4, DasecConfig::default());
     let layout = |thread: usize| thread as u32 / 2;
@@ -177,7 +191,7 @@ fn a_swap_moves_and_does_not_bind_for_a_period() {
         knobs.filter(|knob| matches!(knob, Knob::Cpus(_))).collect()
     };
     let one = |cpu| Knob::Cpus(CpuSet::one(CpuId(cpu)));
-    assert_eq!(cpus(&scene), [one(1), one(0)]);
+    assert_eq!((cpus(&scene), scene.wake), (vec![one(1), one(0)], Wake::At(scene.view.now + MOMENT)));
     scene.view.now += MOMENT - Nanos(1);
     scene.step();
     assert_eq!(cpus(&scene), []);
