@@ -187,7 +187,7 @@ fn a_swap_moves_and_does_not_bind_for_a_period() {
         scene.period(|thread| Does(10, thread < 2, layout(thread), if thread < 2 { lost } else { 0 }));
     }
     let cpus = |scene: &Scene| -> Vec<Knob> {
-        let knobs = scene.plan.knobs.iter().map(|setting| setting.knob.clone());
+        let knobs = scene.plan.knobs.iter().map(|setting| setting.knob);
         knobs.filter(|knob| matches!(knob, Knob::Cpus(_))).collect()
     };
     let one = |cpu| Knob::Cpus(CpuSet::one(CpuId(cpu)));
@@ -198,7 +198,7 @@ fn a_swap_moves_and_does_not_bind_for_a_period() {
     scene.view.now += Nanos(1);
     scene.step();
     let all = Knob::Cpus([CpuId(0), CpuId(1)].into_iter().collect());
-    assert_eq!(cpus(&scene), [all.clone(), all], "free again, after a tick");
+    assert_eq!(cpus(&scene), [all; 2], "free again, after a tick");
 }
 
 #[test]
