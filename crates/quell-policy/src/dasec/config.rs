@@ -76,7 +76,7 @@ pub(super) const MOMENT: Nanos = Nanos::from_millis(4);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// For [`MOMENT`]: it changes the core, and Linux may move it on from there.
+    /// For 4 ms: it changes the core, and Linux may move it on from there.
     Moment,
     /// Until the next decision: then it may use idle CPUs again.
     UntilNext,
