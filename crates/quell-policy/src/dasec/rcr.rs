@@ -136,6 +136,9 @@ impl Resolver {
         }
         self.low.clear();
         self.high.clear();
+        // As many as there can be: later steps allocate nothing.
+        self.low.reserve(tasks.len());
+        self.high.reserve(tasks.len());
         for (at, task) in tasks.iter().enumerate() {
             match self.is_low(task) {
                 true if places.of(task.core()) == most => self.low.push(at),
