@@ -13,23 +13,8 @@ use crate::failures::{Failures, Next};
 use crate::realtime::Sentry;
 use crate::stack::{Stack, Witness};
 
-/// Longest interval between the loop's checks for a request to stop where a policy decides, and of `drive`'s.
+/// Longest interval between the loop's checks for a request to stop, and its scans for new threads.
 pub const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
-
-/// Where no policy decides, turns are apart by this many times what one takes …
-const COUNTING_SHARE: u64 = 400;
-/// … but by no more than this: the sentry expects one within 300 ms.
-const LONGEST_COUNTING_WAIT: Nanos = Nanos::from_millis(200);
-
-/// The longest time from one turn, which took this much CPU time, to the next one.
-#[must_use]
-pub fn longest_wait(has_policies: bool, cost: Nanos) -> Nanos {
-    if has_policies {
-        LONGEST_WAIT
-    } else {
-        Nanos(cost.0.saturating_mul(COUNTING_SHARE)).clamp(LONGEST_WAIT, LONGEST_COUNTING_WAIT)
-    }
-}
 
 /// Longest wait for the first plans to settle.
 pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(5);
@@ -124,17 +109,4 @@ fn has_settled(stack: &Stack) -> bool {
     let now = stack.view().now;
     let is_under_way = |event: &Event| matches!(event, Event::Outcome(Outcome { verdict: Verdict::Pending(until), .. }) if *until > now);
     !stack.layers().iter().flat_map(|layer| &layer.outcomes).any(is_under_way)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_policies_turns_that_take_long_are_rarer() {
-        let waits = |has_policies| {
-            [0, 200, 350, 2_000].map(|us| longest_wait(has_policies, Nanos::from_micros(us)).0 / 1_000_000)
-        };
-        assert_eq!((waits(true), waits(false)), ([100; 4], [100, 100, 140, 200]));
-    }
 }

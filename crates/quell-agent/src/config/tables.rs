@@ -142,7 +142,7 @@ fn agent(config: &mut Config, keys: &Keys, problems: &mut Problems) {
     set(&mut agent.realtime, keys.take("realtime", problems));
     if let Some((watchdog_timeout, byte)) = keys.take::<Nanos>("watchdog_timeout", problems) {
         if watchdog_timeout < Nanos::from_millis(500) {
-            let what = "the loop checks every 200 ms at least whether to stop; give at least 500ms";
+            let what = "the loop checks every 100 ms whether to stop; give at least 500ms";
             problems.error(&keys.source.at(byte), what);
         }
         at_most(keys, "agent.watchdog_timeout", watchdog_timeout, byte, LATEST_HUNG, problems);

@@ -176,7 +176,7 @@ fn every_fault_is_found_with_its_line_and_the_fix() {
             format!("{GOOD}\n[metrics]\nlisten = \"0.0.0.0:9464\"\n"),
             "q.toml:12:10: error: other machines can read metrics on 0.0.0.0:9464: write \"127.0.0.1:9464\"",
         ),
-        (format!("{GOOD}\n[agent]\nwatchdog_timeout = \"1ms\"\n"), "q.toml:12:20: error: the loop checks every 200 ms"),
+        (format!("{GOOD}\n[agent]\nwatchdog_timeout = \"1ms\"\n"), "q.toml:12:20: error: the loop checks every 100 ms"),
         (GOOD.replace("[[policy]]", "[[policy]"), "q.toml:2:"),
         (
             "[[workload]]\nname = \"a\"\nclass = \"be\"\nmatch = [{ pid = 0 }]\n".into(),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use quell_linux::write::Journal;
 use quell_linux::{LinuxError, LinuxHost};
 use quell_model::{Host, Knob, Nanos, Policy, SchedClass, View, Wake};
-use quell_thread::clock::{cpu_time, now};
+use quell_thread::clock::now;
 use tokio::sync::oneshot;
 
 use super::departed::Departed;
@@ -21,7 +21,7 @@ use super::{Degraded, Loading, Shadow, Switch};
 use crate::AgentError;
 use crate::api::{About, Feed, News, ShownPods};
 use crate::config::Config;
-use crate::drive::longest_wait;
+use crate::drive::LONGEST_WAIT;
 use crate::failures::{Failures, Next};
 use crate::guardian::Worker;
 use crate::observers::{ObserverConfig, Observers};
@@ -154,7 +154,6 @@ impl Agent {
         self.membership.configure(&self.config, &mut self.host, now());
         let mut outcome = Outcome::Stopped;
         while !stop.load(Ordering::Acquire) {
-            let cpu = cpu_time();
             if worker.is_some_and(|worker| worker.reload().swap(false, Ordering::AcqRel)) {
                 self.cut_proving(worker, now())?;
                 if self.reload() {
@@ -193,7 +192,7 @@ impl Agent {
                 break;
             }
             let began = self.stack.view().now;
-            let latest = Wake::At(began + longest_wait(!self.stack.layers().is_empty(), cpu_time() - cpu));
+            let latest = Wake::At(began + LONGEST_WAIT);
             let wake = match wake.sooner(latest) {
                 Wake::At(at) => Wake::At(at.max(began + self.config.agent.floor())),
                 Wake::OnEvent => latest,

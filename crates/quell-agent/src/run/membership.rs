@@ -20,9 +20,6 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 /// And no more often than that it takes one in this many of a CPU's time: an ordinary user can start thousands of processes.
 const LOOKS_SHARE: u64 = 50;
 
-/// Where no policy decides it takes less: nothing is late because a workload is found late.
-const COUNTING_LOOKS_SHARE: u64 = 300;
-
 /// A look goes on to no further workload once it took this long: those that are attached have their settings first, and the next
 /// turn goes on with the rest.
 const LONGEST_LOOK: Nanos = Nanos::from_millis(500);
@@ -55,8 +52,6 @@ struct Member {
 pub struct Membership {
     members: BTreeMap<String, Member>,
     look_at: Nanos,
-    /// A look takes one in this many of a CPU's time.
-    looks_share: u64,
     rivals: Rivals,
     /// Workloads came whose threads have not been counted yet.
     uncounted: bool,
@@ -135,7 +130,6 @@ impl Membership {
     pub fn configure(&mut self, config: &Config, host: &mut LinuxHost, now: Nanos) -> Changed {
         let mut changed = Changed::default();
         self.news = true;
-        self.looks_share = if config.policies.is_empty() { COUNTING_LOOKS_SHARE } else { LOOKS_SHARE };
         let gone: Vec<String> = self.members.keys().filter(|name| config.workload(name).is_none()).cloned().collect();
         for name in gone {
             let Some(member) = self.members.remove(&name) else { continue };
@@ -215,7 +209,7 @@ impl Membership {
         host.end_look();
         self.look_at = match self.left {
             Some(_) => now,
-            None => now + LOOK_EVERY.max(Nanos((cpu_time() - began).0 * self.looks_share)),
+            None => now + LOOK_EVERY.max(Nanos((cpu_time() - began).0 * LOOKS_SHARE)),
         };
         changed
     }
