@@ -12,7 +12,7 @@ pub(crate) struct Fault {
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 10] = [
+pub(crate) const FAULTS: [Fault; 12] = [
     Fault {
         name: "a CPU stays idle when the first three in line cannot use it",
         file: "hold/dispatch.h",
@@ -81,6 +81,20 @@ pub(crate) const FAULTS: [Fault; 10] = [
         file: "grant.bpf.c",
         now: "if (!c->online)\n\t\treturn;\n\tif ((servers_on",
         then: "if ((servers_on",
+        from: 1,
+    },
+    Fault {
+        name: "a thread begins to wait and the line counts as empty",
+        file: "queue/queues.h",
+        now: "\t\tchange_line();",
+        then: "\t\tzero = zero;",
+        from: 1,
+    },
+    Fault {
+        name: "a CPU goes idle while one of the system's threads waits that may run anywhere",
+        file: "queue/numbers.h",
+        now: "return number == SYSTEM ||",
+        then: "return false &&",
         from: 1,
     },
 ];

@@ -118,9 +118,12 @@ static void check_sets(void)
 		for (__u32 kind = 0; kind < CPU_KINDS; kind++)
 			if (rule_kind(&shared, cpu) == kind && !set_contains(&shared.of_kind[kind], cpu))
 				violated("a CPU is not in the set of its kind", cpu, kind);
-	for (__u32 slot = 0; slot < WORKLOADS; slot++)
+	for (__u32 slot = 0; slot < WORKLOADS; slot++) {
+		if (has_waiters(workload_of(slot)) && is_line_empty())
+			violated("a slot waits in a line that counts as empty", slot, 0);
 		if (has_waiters(workload_of(slot)) && !set_contains(&shared.waiting[0], slot) && !set_contains(&shared.waiting[1], slot))
 			violated("a slot waits and is in no set", slot, 0);
+	}
 }
 
 static void check_cpus(void)

@@ -184,6 +184,15 @@ as_in_the_header! {
 }
 
 as_in_the_header! {
+    /// `struct line`.
+    #[repr(align(64))]
+    LineState = line {
+        version: AtomicU64,
+        empty_at: AtomicU64,
+    }
+}
+
+as_in_the_header! {
     /// `struct shared`.
     Shared = shared {
         nr_cpus: AtomicU32,
@@ -215,6 +224,7 @@ as_in_the_header! {
         of_kind: [Set; KIND_SETS],
         waiting: [Set; 2],
         at_place: [Set; SETS],
+        line: LineState,
     }
 }
 

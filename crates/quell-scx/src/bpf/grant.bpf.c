@@ -273,6 +273,7 @@ void OP(grant_running, struct task_struct *p)
 	if (!t->generation)
 		slot_of(p, t);
 	__u32 slot = t->slot, holder = c->holder;
+	__u64 waited_ns = t->runnable_since ? now - t->runnable_since : 0;
 	bool was_sent = test_and_clear_sent(p, cpu);
 
 	c->stopped_at = 0;
@@ -281,7 +282,7 @@ void OP(grant_running, struct task_struct *p)
 	t->first = 0;
 	if (together_on && t->counted && is_leader(slot))
 		begin_vtime_turn(p, t, cpu, now);
-	advance_clock(p, t);
+	advance_clock(p, t, now);
 	if (t->woke || !t->request)
 		t->request = now;
 	t->woke = 0;
@@ -293,7 +294,7 @@ void OP(grant_running, struct task_struct *p)
 	t->slice_left = p->scx.slice;
 	c->away = 0;
 	if (c->kept == (__u32)p->pid)
-		resume_kept(cpu, p, t);
+		resume_kept(cpu, p, t, waited_ns);
 	else if (was_sent && holder == NO_SLOT && slot < SYSTEM)
 		try_hand_over(cpu, NO_SLOT, slot);
 	else if (holder != slot && holder != NO_SLOT && slot < SYSTEM && !c->starving && !t->boosted &&
@@ -388,7 +389,7 @@ void OP(grant_update_idle, __s32 cpu, bool idle)
 		return;
 	if ((servers_on && server_has_waiters(cpu, bpf_ktime_get_ns())) || system_has_waiters(cpu) ||
 	    (holder < SYSTEM && has_waiters(workload_of(holder))) ||
-	    (holder == NO_SLOT && next_holder(cpu) < SYSTEM))
+	    (holder == NO_SLOT && c->in_pool && next_holder(cpu) < SYSTEM))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 

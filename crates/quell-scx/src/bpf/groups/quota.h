@@ -174,18 +174,31 @@ static __always_inline void account(struct task_struct *p, struct thread *t, __u
 		charge_quota(at, ran, now);
 }
 
-/* The queue's clock follows the thread that runs, and so does its slot's. */
-static __always_inline void advance_clock(struct task_struct *p, struct thread *t)
+/* Is the thread's virtual time, which is by this queue's clock, still by that of the queue in which it would wait? */
+static __always_inline bool is_clock_of(__u32 number, struct task_struct *p, const struct thread *t)
 {
-	__u32 number = clock_queue_of(number_of_queue(p, t, t->slot));
+	if (slot_of_number(number) != t->slot)
+		return false;
+	if (number >= PART)
+		return t->mask && masked_of(number)->mask == t->mask;
+	return is_percpu_system(p, t->slot) == is_percpu_queue(number);
+}
+
+/* The queue's clock follows the thread that runs, and so does its slot's. */
+static __always_inline void advance_clock(struct task_struct *p, struct thread *t, __u64 now)
+{
+	__u32 number = t->vtime_of - 1;
+
+	if (is_fifo(t->slot) || number >= NUMBERS || !is_clock_of(number, p, t))
+		return;
 	__u64 *clock = clock_of(number);
 
-	if (t->vtime_of != number + 1)
-		return;
 	if ((__s64)(t->vtime - *clock) > 0)
 		*clock = t->vtime;
 	if (number < BOUND)
 		return;
+	if (number >= PART)
+		note_use(masked_of(number), now);
 	__u64 place = t->vtime + ahead_of(number);
 
 	clock = clock_of(slot_of_number(number));

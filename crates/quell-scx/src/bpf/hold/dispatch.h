@@ -97,7 +97,7 @@ static __always_inline bool try_extend_slice(struct task_struct *prev, __u32 slo
 	if (!t || (servers_on && t->served) || slot_of(prev, t) != slot || throttled_by(prev, t, now) != NO_GROUP)
 		return false;
 	charge_vtime(t);
-	advance_clock(prev, t);
+	advance_clock(prev, t, now);
 	t->slice_left = prev->scx.slice = slice_of(t, slot);
 	return true;
 }
@@ -362,7 +362,7 @@ GLOBAL_FUNC int kick_idle_for_queue(__u32 number)
 	__u32 looked = 0, slot = slot_of_number(number);
 	struct task_struct *p;
 
-	if (!scx_bpf_dsq_nr_queued(queue_of(number)))
+	if (!queue_has_waiters(number) || !scx_bpf_dsq_nr_queued(queue_of(number)))
 		return 0;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue_of(number), 0) {
@@ -377,7 +377,8 @@ GLOBAL_FUNC int kick_idle_for_queue(__u32 number)
 	return 0;
 }
 
-GLOBAL_FUNC int kick_idle_for_slot(__u32 slot)
+/* The same for all queues of the slot from which this CPU takes: for threads of others it was not found. */
+GLOBAL_FUNC int kick_idle_for_slot(__u32 slot, __u32 cpu)
 {
 	int i;
 
@@ -385,7 +386,10 @@ GLOBAL_FUNC int kick_idle_for_slot(__u32 slot)
 	if (!has_parts(slot))
 		return 0;
 	FOR(i, first_part(slot), last_part()) {
-		kick_idle_for_queue(number_of_part(slot, i));
+		__u32 number = number_of_part(slot, i);
+
+		if (may_consume_from(number, cpu))
+			kick_idle_for_queue(number);
 	}
 	return 0;
 }
@@ -415,7 +419,7 @@ static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64
 	if (dispatch_starving(cpu, is_still_runnable(prev), now) || try_dispatch_owed_lc(cpu, now) ||
 	    dispatch_holder(cpu, prev, now))
 		return;
-	if (cpu_at(&shared, cpu)->holder == NO_SLOT && dispatch_next_holder(cpu, now))
+	if (cpu_at(&shared, cpu)->holder == NO_SLOT && cpu_at(&shared, cpu)->in_pool && dispatch_next_holder(cpu, now))
 		return;
 	if (polled && try_extend_slice(prev, SYSTEM, now))
 		return;
@@ -442,7 +446,7 @@ static __always_inline void kick_idle_for_holder(__u32 cpu)
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
 	if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_idle_cpu())
-		kick_idle_for_slot(holder);
+		kick_idle_for_slot(holder, cpu);
 }
 
 /*
@@ -460,16 +464,16 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	__u32 has = cpu_at(&shared, cpu)->holder;
 	bool had_waits = had < SYSTEM && had != has && has_waiters(workload_of(had));
 	bool has_waits = has < SYSTEM && has_waiters(workload_of(has));
-	bool system = has_waiters(workload_of(SYSTEM));
+	bool system = system_waits_for(cpu);
 
 	if ((!had_waits && !has_waits && !system) || !has_idle_cpu())
 		return;
 	if (had_waits)
-		kick_idle_for_slot(had);
+		kick_idle_for_slot(had, cpu);
 	if (has_waits)
-		kick_idle_for_slot(has);
+		kick_idle_for_slot(has, cpu);
 	if (system)
-		kick_idle_for_slot(SYSTEM);
+		kick_idle_for_slot(SYSTEM, cpu);
 }
 
 #endif

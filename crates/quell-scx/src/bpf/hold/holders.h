@@ -70,6 +70,15 @@ static __always_inline void kick_idle_cpus(void)
 		scx_bpf_kick_cpu(i, SCX_KICK_IDLE);
 }
 
+/* The holder yields the CPU: for the loader. */
+static __always_inline void note_yield(__u32 cpu, __u32 holder)
+{
+	cpu_at(&shared, cpu)->yielder = holder;
+	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
+	if (shared.listening & YIELDS)
+		wake_loader();
+}
+
 /*
  * Takes the CPU from its holder, which has nothing to run here. Where that was at its limit, its waiting threads may use
  * another CPU now: idle ones are kicked.
@@ -78,10 +87,7 @@ static __always_inline bool yield_cpu(__u32 cpu, __u32 holder)
 {
 	if (cpu >= MAX_CPUS || !try_hand_over(cpu, holder, NO_SLOT))
 		return false;
-	cpu_at(&shared, cpu)->yielder = holder;
-	__sync_fetch_and_add(&cpu_at(&shared, cpu)->yields, 1);
-	if (shared.listening & YIELDS)
-		wake_loader();
+	note_yield(cpu, holder);
 	if (holder < SYSTEM && has_waiters(workload_of(holder)) && workload_of(holder)->held + 1 == workload_of(holder)->limit)
 		kick_idle_cpus();
 	return true;

@@ -165,6 +165,15 @@ static __always_inline bool is_preceded(__u32 cpu, __u32 slot)
 	return other->lc || rule_place(other, other->held) < rule_place(own, own->held);
 }
 
+/* No thread of any workload waits: hands the CPU from the one that took it to this one, without a choice. */
+static __always_inline bool try_return_at_once(__u32 cpu, __u32 from, __u32 to)
+{
+	if (!is_line_empty() || !try_hand_over(cpu, from, to))
+		return false;
+	note_yield(cpu, from);
+	return true;
+}
+
 /*
  * The latency-critical thread that took the CPU sleeps: hands the CPU back to the workload from which it was taken. Not
  * if a workload before that one waits. Returns true if the workload has it again.
@@ -176,19 +185,28 @@ static __always_inline bool try_return_cpu(__u32 cpu, __u32 slot)
 
 	if (holder < SYSTEM && (!w->lc || has_waiters(w)))
 		return false;
-	if (!workload_of(slot)->in_line || !is_available(&shared, cpu) || (holder < SYSTEM && !yield_cpu(cpu, holder)))
+	if (!workload_of(slot)->in_line || !is_available(&shared, cpu))
 		return false;
-	return !is_preceded(cpu, slot) && try_hand_over(cpu, NO_SLOT, slot);
+	if (holder < SYSTEM && try_return_at_once(cpu, holder, slot))
+		return true;
+	if (holder < SYSTEM && !yield_cpu(cpu, holder))
+		return false;
+	if (is_preceded(cpu, slot) || !try_hand_over(cpu, NO_SLOT, slot))
+		return false;
+	note_empty_line();
+	return true;
 }
 
 /* The kept thread runs again, unless another workload has precedence: then the CPU is kicked. */
-static __always_inline void resume_kept(__u32 cpu, struct task_struct *p, struct thread *t)
+static __always_inline void resume_kept(__u32 cpu, struct task_struct *p, struct thread *t, __u64 kept_ns)
 {
 	struct cpu *c = cpu_at(&shared, cpu);
 	bool goes_on = c->holder == t->slot ? c->unserved == unserved || !is_wanted_by_lc(cpu) : try_return_cpu(cpu, t->slot);
 
 	c->kept = 0;
-	limit_credit(t, number_of_queue(p, t, t->slot));
+	/* In less time the queue's clock does not run away from it. */
+	if (kept_ns > shared.be_slice_ns)
+		limit_credit(t, number_of_queue(p, t, t->slot));
 	if (goes_on && !is_banned(&shared, cpu))
 		return;
 	count(IN_VAIN);

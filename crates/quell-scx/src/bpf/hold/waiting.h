@@ -36,8 +36,11 @@ static __always_inline void mark_slot_waiting(struct shared *s, __u32 slot)
 static __always_inline void clear_slot_waiting(struct shared *s, __u32 set, __u32 slot)
 {
 	set_remove(&s->waiting[set & 1], slot);
-	if (has_waiters(workload_at(s, slot)))
-		mark_slot_waiting(s, slot);
+	if (!has_waiters(workload_at(s, slot)))
+		return;
+	mark_slot_waiting(s, slot);
+	/* A search for an empty line may have missed it. */
+	__sync_fetch_and_add(&s->line.version, 1);
 }
 
 #endif

@@ -129,6 +129,12 @@ struct set {
 	__u64 word[SET_WORDS];
 } LINE;
 
+/* The workloads that wait for a CPU (`hold/line.h`). */
+struct line {
+	__u64 version;  /* changes whenever a thread of a workload begins to wait */
+	__u64 empty_at; /* the version at which no workload waited, plus one; 0: none yet */
+} LINE;
+
 /* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */
 struct server {
 	__u32 on;
@@ -197,6 +203,7 @@ struct shared {
 	struct set of_kind[KIND_SETS]; /* CPUs; both write them, atomically */
 	struct set waiting[2];         /* slots by class: all that wait, and some others (`hold/waiting.h`) */
 	struct set at_place[SETS];     /* CPUs; the loader's */
+	struct line line;              /* the scheduler's */
 };
 
 #endif

@@ -78,6 +78,12 @@ static __noinline int update_mask(struct task_struct *p)
 	return 0;
 }
 
+static __always_inline void note_use(struct masked *m, __u64 now)
+{
+	if (has_elapsed(m->used_at, now, UNUSED_NS / 8))
+		m->used_at = now;
+}
+
 /* The number of the slot's queue for this set; NO_SLOT: it has none. */
 GLOBAL_FUNC __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 {
@@ -89,8 +95,7 @@ GLOBAL_FUNC __u32 find_set(__u32 slot, __u64 mask, __u64 now)
 
 		if (m->mask != mask)
 			continue;
-		if (has_elapsed(m->used_at, now, UNUSED_NS / 8))
-			m->used_at = now;
+		note_use(m, now);
 		return number;
 	}
 	return NO_SLOT;

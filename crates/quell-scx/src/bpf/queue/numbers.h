@@ -125,10 +125,13 @@ static __always_inline bool queue_has_waiters(__u32 number)
 	return masked_of(number)->queued != masked_of(number)->taken;
 }
 
-/* Does a thread of the system wait for this CPU? The affinity of those that are not bound is not examined. */
-static __always_inline bool system_has_waiters(__u32 cpu)
+/* Threads of the system in queues from which every CPU takes: its own and those by cache. */
+struct cached system_everywhere;
+
+/* Is it one of those? */
+static __always_inline bool is_of_system_everywhere(__u32 number)
 {
-	return has_waiters(workload_of(SYSTEM)) || queue_has_waiters(BOUND + cpu);
+	return number == SYSTEM || (is_cache_queue(number) && slot_of_number(number) == SYSTEM);
 }
 
 /* Has the slot more queues than its own? */
@@ -152,6 +155,39 @@ static __always_inline __u32 last_part(void)
 static __always_inline bool may_consume_from(__u32 number, __u32 cpu)
 {
 	return is_cache_queue(number) || is_in_mask(number, cpu);
+}
+
+/* Does a thread of the system wait in a queue by set that has this CPU? */
+GLOBAL_FUNC bool system_waits_in_set_of(__u32 cpu)
+{
+	int i;
+
+	for (i = 0; i < MASKS; i++) {
+		__u32 number = number_of_part(SYSTEM, i);
+
+		if (queue_has_waiters(number) && is_in_mask(number, cpu))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does a thread of the system wait that may run on this CPU and elsewhere? Of those in the system's own queue the
+ * affinity is not examined.
+ */
+static __always_inline bool system_waits_for(__u32 cpu)
+{
+	if (!has_waiters(workload_of(SYSTEM)))
+		return false;
+	if (*(volatile __u64 *)&system_everywhere.queued != *(volatile __u64 *)&system_everywhere.taken)
+		return true;
+	return *AT(has_masks, SYSTEM, MAX_SLOTS) && system_waits_in_set_of(cpu);
+}
+
+/* The same, those that are bound to this CPU included. */
+static __always_inline bool system_has_waiters(__u32 cpu)
+{
+	return queue_has_waiters(BOUND + cpu) || system_waits_for(cpu);
 }
 
 #endif

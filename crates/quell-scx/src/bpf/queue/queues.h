@@ -22,6 +22,7 @@
 #include "queue/numbers.h"
 #include "groups/groups.h"
 #include "groups/slots.h"
+#include "hold/line.h"
 
 /* cpu.idle's threads come after all others of the queue. */
 #define IDLE_BEHIND (1ULL << 60)
@@ -73,6 +74,8 @@ static __always_inline void set_waits_in(struct thread *t, __u32 queue)
 		__sync_fetch_and_add(&cached_of(number)->taken, 1);
 	else if (number >= PART)
 		__sync_fetch_and_add(&masked_of(number)->taken, 1);
+	if (is_of_system_everywhere(number))
+		__sync_fetch_and_add(&system_everywhere.taken, 1);
 	__sync_fetch_and_add(&workload_of(slot_of_number(number))->taken, 1);
 }
 
@@ -101,12 +104,16 @@ static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now
 		__sync_fetch_and_add(&cached_of(number)->queued, 1);
 	else if (number >= PART)
 		__sync_fetch_and_add(&masked_of(number)->queued, 1);
+	if (is_of_system_everywhere(number))
+		__sync_fetch_and_add(&system_everywhere.queued, 1);
 	struct workload *w = workload_of(slot_of_number(number));
 	__u64 place = __sync_fetch_and_add(&w->queued, 1);
 	bool formed = came && place == w->taken;
 
 	if (!set_contains(&shared.waiting[w->lc & 1], slot_of_number(number)))
 		add_waiting_slot(slot_of_number(number));
+	if (slot_of_number(number) < SYSTEM)
+		change_line();
 	w->since[place & (QUEUE_TIMES - 1)] = now;
 	t->waits_since = now;
 	set_waits_in(t, number + 1);
