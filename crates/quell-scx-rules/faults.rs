@@ -72,7 +72,7 @@ pub(crate) const FAULTS: [Fault; 12] = [
     Fault {
         name: "the holder waits behind a thread that was put into the CPU's own queue, beside an idle CPU",
         file: "hold/dispatch.h",
-        now: "if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_idle_cpu())",
+        now: "if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_free_cpu() && has_idle_cpu())",
         then: "if (false)",
         from: 7_485,
     },
@@ -84,7 +84,7 @@ pub(crate) const FAULTS: [Fault; 12] = [
         from: 1,
     },
     Fault {
-        name: "a thread begins to wait and the line counts as empty",
+        name: "a thread begins to wait and another workload counts as alone",
         file: "queue/queues.h",
         now: "\t\tchange_line();",
         then: "\t\tzero = zero;",

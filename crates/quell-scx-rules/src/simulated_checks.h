@@ -119,11 +119,20 @@ static void check_sets(void)
 			if (rule_kind(&shared, cpu) == kind && !set_contains(&shared.of_kind[kind], cpu))
 				violated("a CPU is not in the set of its kind", cpu, kind);
 	for (__u32 slot = 0; slot < WORKLOADS; slot++) {
-		if (has_waiters(workload_of(slot)) && is_line_empty())
-			violated("a slot waits in a line that counts as empty", slot, 0);
+		for (__u32 cpu = 0; cpu < sim.cpus; cpu++)
+			if (has_waiters(workload_of(slot)) && alones[cpu].slot != slot && is_alone_in_line(cpu, alones[cpu].slot))
+				violated("a slot waits where another one counts as alone", cpu, slot);
 		if (has_waiters(workload_of(slot)) && !set_contains(&shared.waiting[0], slot) && !set_contains(&shared.waiting[1], slot))
 			violated("a slot waits and is in no set", slot, 0);
 	}
+}
+
+/* Are queues by set in which the system's threads wait among those that CPUs look into? */
+static void check_system_sets(void)
+{
+	for (int i = 0; i < MASKS; i++)
+		if (queue_has_waiters(number_of_part(SYSTEM, i)) && !(system_sets >> i & 1))
+			violated("a queue of the system's waits and is not looked into", i, 0);
 }
 
 static void check_cpus(void)
@@ -196,6 +205,7 @@ static void check(void)
 		violated("a thread is put into a queue that there is not", 0, 0);
 	unserved_by_idle = 0;
 	check_sets();
+	check_system_sets();
 	check_cpus();
 	check_service();
 	check_upkeep();

@@ -250,6 +250,9 @@ static void begin_machine(struct machine machine)
 	memset(cacheds, 0, sizeof(cacheds));
 	memset(sents, 0, sizeof(sents));
 	memset(upkeeps, 0, sizeof(upkeeps));
+	memset(alones, 0, sizeof(alones));
+	memset(&system_everywhere, 0, sizeof(system_everywhere));
+	system_sets = 0;
 	memset(server_waits_since, 0, sizeof(server_waits_since));
 	memset(terms_changed_at, 0, sizeof(terms_changed_at));
 	servers_on = machine.serves;

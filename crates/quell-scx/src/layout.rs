@@ -188,7 +188,6 @@ as_in_the_header! {
     #[repr(align(64))]
     LineState = line {
         version: AtomicU64,
-        empty_at: AtomicU64,
     }
 }
 

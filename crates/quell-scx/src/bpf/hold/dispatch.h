@@ -394,7 +394,8 @@ GLOBAL_FUNC int kick_idle_for_slot(__u32 slot, __u32 cpu)
 	return 0;
 }
 
-static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64 now)
+/* `system`: did a thread of the system wait for this CPU when it began to choose? What comes later finds it idle. */
+static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, bool system, __u64 now)
 {
 	bool polled = is_still_runnable(prev) && is_polling_loop(prev);
 
@@ -413,7 +414,7 @@ static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64
 	}
 	if (servers_on && serving_on(cpu)->servers && dispatch_server(cpu, prev, now))
 		return;
-	if (system_has_waiters(cpu) && check_system_turn(cpu, polled, now) &&
+	if (system && check_system_turn(cpu, polled, now) &&
 	    ((!polled && try_continue(cpu, prev, SYSTEM, now)) || dispatch_system(cpu, now)))
 		return;
 	if (dispatch_starving(cpu, is_still_runnable(prev), now) || try_dispatch_owed_lc(cpu, now) ||
@@ -423,7 +424,7 @@ static __always_inline void pick_next(__u32 cpu, struct task_struct *prev, __u64
 		return;
 	if (polled && try_extend_slice(prev, SYSTEM, now))
 		return;
-	if (!system_has_waiters(cpu) || (!try_continue(cpu, prev, SYSTEM, now) && !dispatch_system(cpu, now)))
+	if (!system || (!try_continue(cpu, prev, SYSTEM, now) && !dispatch_system(cpu, now)))
 		try_extend_slice(prev, SYSTEM, now);
 }
 
@@ -445,8 +446,14 @@ static __always_inline void kick_idle_for_holder(__u32 cpu)
 {
 	__u32 holder = cpu_at(&shared, cpu)->holder;
 
-	if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_idle_cpu())
+	if (holder < SYSTEM && has_waiters(workload_of(holder)) && has_free_cpu() && has_idle_cpu())
 		kick_idle_for_slot(holder, cpu);
+}
+
+/* Does the CPU go idle without a search? No workload may have it, and no thread of the system waits for it. */
+static __always_inline bool is_left_idle(const struct cpu *c, struct task_struct *prev, bool system, __u64 now)
+{
+	return !system && !c->in_pool && c->holder >= SYSTEM && !is_still_runnable(prev) && now < c->look_at;
 }
 
 /*
@@ -459,13 +466,22 @@ static __always_inline void dispatch(__u32 cpu, struct task_struct *prev, __u64 
 	if (cpu >= MAX_CPUS)
 		return;
 	__u32 had = cpu_at(&shared, cpu)->holder;
+	bool system = system_has_waiters(cpu);
 
-	pick_next(cpu, prev, now);
+	if (!servers_on && is_left_idle(cpu_at(&shared, cpu), prev, system, now)) {
+		clear_away(cpu);
+		cpu_at(&shared, cpu)->starving = 0;
+		return;
+	}
+	pick_next(cpu, prev, system, now);
 	__u32 has = cpu_at(&shared, cpu)->holder;
 	bool had_waits = had < SYSTEM && had != has && has_waiters(workload_of(had));
 	bool has_waits = has < SYSTEM && has_waiters(workload_of(has));
-	bool system = system_waits_for(cpu);
 
+	system = system && system_waits_for(cpu);
+	/* Workloads' threads take CPUs without a holder only: to visit a few CPUs costs less than to visit queues. */
+	if ((had_waits || has_waits) && !has_free_cpu())
+		had_waits = has_waits = false;
 	if ((!had_waits && !has_waits && !system) || !has_idle_cpu())
 		return;
 	if (had_waits)

@@ -309,6 +309,40 @@ static __always_inline void resolve_holder(__u32 cpu, __u32 holder, __u32 slot)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* Is there a CPU of this kind without a holder? */
+GLOBAL_FUNC bool has_free_cpu_of(__u32 kind)
+{
+	struct set *set = of_kind(&shared, kind);
+	__u32 cpu;
+
+	EACH_IN(set, cpu)
+		if (cpu_at(&shared, cpu)->holder == NO_SLOT && is_available(&shared, cpu))
+			return true;
+	return false;
+}
+
+/* The same of all, where there are a few. */
+GLOBAL_FUNC bool has_free_cpu_anywhere(void)
+{
+	int i;
+
+	FOR(i, 0, shared.nr_cpus) {
+		__u32 cpu = i;
+
+		if (cpu >= MAX_CPUS)
+			break;
+		if (cpu_at(&shared, cpu)->holder == NO_SLOT && is_available(&shared, cpu))
+			return true;
+	}
+	return false;
+}
+
+/* Is there a CPU without a holder? */
+static __always_inline bool has_free_cpu(void)
+{
+	return sets_on ? has_free_cpu_of(0) || has_free_cpu_of(1) : has_free_cpu_anywhere();
+}
+
 /* The CPU's request ends, and with it the ban of its siblings: they are kicked. */
 static __always_inline void end_request(__u32 cpu)
 {

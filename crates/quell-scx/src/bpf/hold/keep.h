@@ -86,40 +86,6 @@ static __always_inline bool keep_behind_lc(struct task_struct *p, struct thread 
 	return true;
 }
 
-/* Is there a CPU of this kind without a holder? */
-GLOBAL_FUNC bool has_free_cpu_of(__u32 kind)
-{
-	struct set *set = of_kind(&shared, kind);
-	__u32 cpu;
-
-	EACH_IN(set, cpu)
-		if (cpu_at(&shared, cpu)->holder == NO_SLOT && is_available(&shared, cpu))
-			return true;
-	return false;
-}
-
-/* The same of all, where there are a few. */
-GLOBAL_FUNC bool has_free_cpu_anywhere(void)
-{
-	int i;
-
-	FOR(i, 0, shared.nr_cpus) {
-		__u32 cpu = i;
-
-		if (cpu >= MAX_CPUS)
-			break;
-		if (cpu_at(&shared, cpu)->holder == NO_SLOT && is_available(&shared, cpu))
-			return true;
-	}
-	return false;
-}
-
-/* Is there a CPU without a holder? */
-static __always_inline bool has_free_cpu(void)
-{
-	return sets_on ? has_free_cpu_of(0) || has_free_cpu_of(1) : has_free_cpu_anywhere();
-}
-
 /*
  * May the thread that a real-time thread preempted be kept behind that one? It is alone in the local queue, and no CPU
  * is free.
@@ -165,10 +131,10 @@ static __always_inline bool is_preceded(__u32 cpu, __u32 slot)
 	return other->lc || rule_place(other, other->held) < rule_place(own, own->held);
 }
 
-/* No thread of any workload waits: hands the CPU from the one that took it to this one, without a choice. */
+/* No other workload waits: hands the CPU from the one that took it to this one, without a choice. */
 static __always_inline bool try_return_at_once(__u32 cpu, __u32 from, __u32 to)
 {
-	if (!is_line_empty() || !try_hand_over(cpu, from, to))
+	if (!is_alone_in_line(cpu, to) || !try_hand_over(cpu, from, to))
 		return false;
 	note_yield(cpu, from);
 	return true;
@@ -193,7 +159,7 @@ static __always_inline bool try_return_cpu(__u32 cpu, __u32 slot)
 		return false;
 	if (is_preceded(cpu, slot) || !try_hand_over(cpu, NO_SLOT, slot))
 		return false;
-	note_empty_line();
+	note_alone(cpu, slot);
 	return true;
 }
 

@@ -39,7 +39,7 @@ static __always_inline void clear_slot_waiting(struct shared *s, __u32 set, __u3
 	if (!has_waiters(workload_at(s, slot)))
 		return;
 	mark_slot_waiting(s, slot);
-	/* A search for an empty line may have missed it. */
+	/* A search of the line may have missed it. */
 	__sync_fetch_and_add(&s->line.version, 1);
 }
 

@@ -131,8 +131,7 @@ struct set {
 
 /* The workloads that wait for a CPU (`hold/line.h`). */
 struct line {
-	__u64 version;  /* changes whenever a thread of a workload begins to wait */
-	__u64 empty_at; /* the version at which no workload waited, plus one; 0: none yet */
+	__u64 version; /* changes whenever a thread of a workload begins to wait */
 } LINE;
 
 /* A deferrable server of one CPU. The first part is the loader's, the second the scheduler's. */

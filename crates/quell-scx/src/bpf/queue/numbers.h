@@ -157,16 +157,26 @@ static __always_inline bool may_consume_from(__u32 number, __u32 cpu)
 	return is_cache_queue(number) || is_in_mask(number, cpu);
 }
 
-/* Does a thread of the system wait in a queue by set that has this CPU? */
-GLOBAL_FUNC bool system_waits_in_set_of(__u32 cpu)
+/* The system's queues by set in which threads wait, as bits, and some others: those are found to be empty, and leave. */
+__u64 system_sets;
+
+/* Does a thread of the system wait in one of these queues by set that has this CPU? */
+static __always_inline bool system_waits_in_set_of(__u32 cpu, __u64 sets)
 {
-	int i;
+	WHILE(sets) {
+		__u32 at = first_bit(sets), number = number_of_part(SYSTEM, at);
 
-	for (i = 0; i < MASKS; i++) {
-		__u32 number = number_of_part(SYSTEM, i);
-
-		if (queue_has_waiters(number) && is_in_mask(number, cpu))
+		sets &= sets - 1;
+		if (!is_in_mask(number, cpu))
+			continue;
+		if (queue_has_waiters(number))
 			return true;
+		__sync_fetch_and_and(&system_sets, ~(1ULL << at));
+		/* A thread that came meanwhile may have found it still in. */
+		if (queue_has_waiters(number)) {
+			__sync_fetch_and_or(&system_sets, 1ULL << at);
+			return true;
+		}
 	}
 	return false;
 }
@@ -181,7 +191,9 @@ static __always_inline bool system_waits_for(__u32 cpu)
 		return false;
 	if (*(volatile __u64 *)&system_everywhere.queued != *(volatile __u64 *)&system_everywhere.taken)
 		return true;
-	return *AT(has_masks, SYSTEM, MAX_SLOTS) && system_waits_in_set_of(cpu);
+	__u64 sets = *(volatile __u64 *)&system_sets;
+
+	return sets && system_waits_in_set_of(cpu, sets);
 }
 
 /* The same, those that are bound to this CPU included. */

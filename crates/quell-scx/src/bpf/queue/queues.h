@@ -91,6 +91,15 @@ static __always_inline void end_wait(struct task_struct *p, struct thread *t)
 		set_waits_in(t, 0);
 }
 
+static __always_inline void begin_wait_in_set(__u32 number)
+{
+	__u64 bit = 1ULL << (number - PART) % PARTS;
+
+	__sync_fetch_and_add(&masked_of(number)->queued, 1);
+	if (slot_of_number(number) == SYSTEM && !(*(volatile __u64 *)&system_sets & bit))
+		__sync_fetch_and_or(&system_sets, bit);
+}
+
 /* A thread begins to wait. Returns true if a workload's queue formed: not by one that only lost its CPU. */
 static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now, bool came)
 {
@@ -103,7 +112,7 @@ static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now
 	if (is_cache_queue(number))
 		__sync_fetch_and_add(&cached_of(number)->queued, 1);
 	else if (number >= PART)
-		__sync_fetch_and_add(&masked_of(number)->queued, 1);
+		begin_wait_in_set(number);
 	if (is_of_system_everywhere(number))
 		__sync_fetch_and_add(&system_everywhere.queued, 1);
 	struct workload *w = workload_of(slot_of_number(number));
