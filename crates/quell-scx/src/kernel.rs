@@ -93,6 +93,14 @@ pub fn hotplugs() -> u64 {
     count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
+/// The state of sched_ext, in the kernel's word: `enabled` once a scheduler has every thread, `disabled` without one; empty where
+/// the kernel has no sched_ext.
+#[must_use]
+pub fn state() -> String {
+    let state = std::fs::read_to_string(Path::new(SCHED_EXT).join("state"));
+    state.map(|state| state.trim().to_owned()).unwrap_or_default()
+}
+
 /// Waits until the scheduler that ends is gone.
 pub(crate) fn await_end() {
     let end = Instant::now() + ENDS;

@@ -130,12 +130,34 @@ impl Scx {
         roots: Roots,
         options: ScxOptions,
     ) -> Result<Scx, ScxError> {
+        let grant = Scx::attach(verified, &topology, &roots, &options)?;
+        Scx::with(grant, topology, roots, options)
+    }
+
+    /// The first half of [`Scx::begin`]: the kernel attaches it. That may take long, and no signal ends it: any thread may call this.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn attach(
+        verified: Verified,
+        topology: &Topology,
+        roots: &Roots,
+        options: &ScxOptions,
+    ) -> Result<Grant, ScxError> {
         let began = verified.began();
         let possible = quell_linux::sysfs::possible(&roots.sys)?;
-        let pool = options.pool.unwrap_or(possible);
+        let pool = options.pool.as_ref().unwrap_or(&possible);
         let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
-        let grant = Grant::begin(verified, &topology, online, &pool, options.slices)?;
+        let grant = Grant::begin(verified, topology, online, pool, options.slices)?;
         tracing::info!(after = %(quell_linux::now() - began), servers = options.parts.servers, together = options.parts.together, "Quell's scheduler runs");
+        Ok(grant)
+    }
+
+    /// The second half. The calling thread is the loop, which decides.
+    ///
+    /// # Errors
+    /// If the kernel gives no pidfds.
+    pub fn with(grant: Grant, topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         Ok(Scx {
