@@ -182,6 +182,9 @@ fn machine(registry: &mut Registry, status: &Status) {
     let off = Gauge::<i64>::default();
     off.set(status.agent.degraded.is_some().into());
     registry.register("scheduler_off", "Whether Quell's scheduler is off although a policy needs it: 1 yes", off);
+    let unplaced = Gauge::<i64>::default();
+    unplaced.set(i64::try_from(status.agent.unplaced_cgroups).unwrap_or(i64::MAX));
+    registry.register("unplaced_cgroups", "Cgroups without a place in the table of Quell's scheduler", unplaced);
     for line in Measurements::<wire::OfMachine>::signals() {
         let Some(measured) = status.measured.get(line.signal) else { continue };
         let number = number(line, measured);

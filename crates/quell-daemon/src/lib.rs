@@ -99,7 +99,9 @@ pub fn run_agent(
         if let Some(worker) = worker {
             worker.store().clear();
         }
-        return Ok(machine::on_linuxs_scheduler(config, extras, journal)?.run(worker, stop)?);
+        let mut agent = machine::on_linuxs_scheduler(config.clone(), extras, journal)?;
+        machine::say_at_work(&config);
+        return Ok(agent.run(worker, stop)?);
     }
     let ends = Ends::kept_in(extras.ends.clone(), quell_linux::now());
     let mut machine = ThisMachine::new(config, extras, journal, worker, stop)?;

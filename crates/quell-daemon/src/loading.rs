@@ -1,5 +1,6 @@
-//! Quell's scheduler is loaded on a thread beside the loop: the kernel's verifier may take minutes where CPUs are few or slow. One
-//! that is verified already is there at once.
+//! Quell's scheduler is loaded, and attached, on a thread beside the loop: the kernel's verifier may take minutes where CPUs are few or
+//! slow, and inside an attach the kernel answers no signal. One that is verified already is there at once. The loop waits, and
+//! stops when it is asked to; the thread then ends with the process, which closes what the kernel gave it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +12,13 @@ use quell_agent::run::Loading;
 use quell_model::Nanos;
 use quell_scx::{ScxError, Verified};
 
-/// A scheduler that comes.
-pub struct Load {
+/// A scheduler that comes: verified, or attached.
+pub struct Load<T = Verified> {
     since: Nanos,
     done: Arc<AtomicBool>,
     is_kept: bool,
     /// Brings it, and ends by itself.
-    thread: JoinHandle<Result<Verified, ScxError>>,
+    thread: JoinHandle<Result<T, ScxError>>,
 }
 
 /// What is verified already is there as soon as the scheduler before it is gone, in some milliseconds mostly: it is waited for this
@@ -33,12 +34,12 @@ impl Drop for Ends {
     }
 }
 
-impl Load {
+impl<T: Send + 'static> Load<T> {
     /// Begins to load.
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub fn begin(load: impl FnOnce() -> Result<Verified, ScxError> + Send + 'static) -> Result<Load> {
+    pub fn begin(load: impl FnOnce() -> Result<T, ScxError> + Send + 'static) -> Result<Load<T>> {
         let done: Arc<AtomicBool> = Arc::default();
         let ends = Ends(Arc::clone(&done));
         let load = move || {
@@ -47,19 +48,6 @@ impl Load {
         };
         let thread = thread::Builder::new().name("quell-load".into()).spawn(load).context("cannot start a thread")?;
         Ok(Load { since: quell_linux::now(), done, is_kept: false, thread })
-    }
-
-    /// Of what is verified already. It can be attached when no other one of Quell's stands, which may take seconds: the loop is not
-    /// to wait for that.
-    ///
-    /// # Errors
-    /// As [`Load::begin`].
-    pub fn kept(verified: Verified) -> Result<Load> {
-        let wait = move || {
-            quell_scx::await_end_of_ours();
-            Ok(verified)
-        };
-        Ok(Load { is_kept: true, ..Load::begin(wait)? })
     }
 
     /// Was it verified before?
@@ -85,7 +73,52 @@ impl Load {
     ///
     /// # Errors
     /// If the kernel refused.
-    pub fn finish(self) -> Result<Verified, ScxError> {
+    pub fn finish(self) -> Result<T, ScxError> {
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Load {
+    /// Of what is verified already. It can be attached when no other one of Quell's stands, which may take seconds: the loop is not
+    /// to wait for that.
+    ///
+    /// # Errors
+    /// As [`Load::begin`].
+    pub fn kept(verified: Verified) -> Result<Load> {
+        let wait = move || {
+            quell_scx::await_end_of_ours();
+            Ok(verified)
+        };
+        Ok(Load { is_kept: true, ..Load::begin(wait)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_for_what_hangs_ends_when_the_agent_is_to_stop() {
+        let (end, ended) = mpsc::channel::<()>();
+        let load: Load<()> = Load::begin(move || {
+            // As inside the kernel: it ends when that does.
+            let _ = ended.recv();
+            Ok(())
+        })
+        .unwrap();
+        let (began, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let asked = Arc::clone(&stop);
+        let asker = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            asked.store(true, Ordering::Release);
+        });
+        assert!(!load.wait(Duration::from_secs(600), &stop));
+        assert!(began.elapsed() < Duration::from_secs(60));
+        asker.join().unwrap();
+        drop(end);
+        assert!(load.wait(Duration::from_secs(60), &AtomicBool::new(false)));
+        load.finish().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! This machine: its schedulers, and agents on its hosts.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,7 +15,7 @@ use quell_linux::write::Journal;
 use quell_linux::{LinuxHost, Roots};
 use quell_model::{Host, Nanos, Policy, Topology};
 use quell_scx::{Parts, Scx, ScxError, ScxOptions, Verified};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::first_line;
 use crate::loading::Load;
@@ -65,6 +65,24 @@ impl<'a> ThisMachine<'a> {
         }
     }
 
+    /// The kernel attaches it, on a thread of its own. None: the agent was asked to stop meanwhile; the attach ends with the
+    /// process, and the scheduler with it.
+    fn attach(
+        &self,
+        verified: Verified,
+        topology: Arc<Topology>,
+        options: ScxOptions,
+    ) -> Result<Option<Result<Scx, ScxError>>> {
+        let (of, with) = (Arc::clone(&topology), options.clone());
+        let load = Load::begin(move || Scx::attach(verified, &of, &Roots::default(), &with))?;
+        while !load.wait(LOOK.into(), self.stop) {
+            if self.is_to_stop() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(load.finish().and_then(|grant| Scx::with(grant, topology, Roots::default(), options))))
+    }
+
     /// Whatever this machine's kernel refuses, another scheduler will do.
     fn refused(&self, error: ScxError) -> Refused {
         let by_the_kernel = matches!(error, ScxError::Refused { .. } | ScxError::UnknownKernel { .. });
@@ -81,8 +99,22 @@ impl Machine for ThisMachine<'_> {
         quell_linux::now()
     }
 
+    fn is_to_stop(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn forget(&mut self) {
+        // A worker that ends with its guardian was not stopped by a person.
+        if !self.worker.is_some_and(Worker::guardian_is_gone) {
+            self.extras.forget_kept();
+        }
+    }
+
     fn load(&mut self) -> Result<Load> {
         let begun = self.spares.load(topology()?.into(), parts(&self.config))?;
+        if !begun.is_kept() {
+            info!("loading Quell's scheduler: the kernel verifies it, which may take a minute");
+        }
         if let Some(front) = self.extras.front.as_ref().filter(|_| !begun.is_kept()) {
             let Starting { what, since } = begun.state().starting();
             front.say(&what, since);
@@ -105,6 +137,9 @@ impl Machine for ThisMachine<'_> {
             Instead::Loading => None,
         };
         let loading = load.map(Load::state);
+        if loading.is_some() {
+            info!("CPUs are lent by affinity until Quell's scheduler is enabled");
+        }
         // What is recorded up to here stays: there is one stack in a record.
         let extras = Extras { off_since, record: None, degraded, loading, ..self.extras.clone() };
         let journal = self.take_journal();
@@ -135,14 +170,21 @@ impl Machine for ThisMachine<'_> {
         let (granted, parts) = (self.config.holding(), parts(&self.config));
         let options = ScxOptions { pool, poll, granted, parts, ..ScxOptions::default() };
         self.stage(watchdog_timeout.max(ATTACHES));
-        let scheduler = match Scx::begin(verified, linux.topology(), Roots::default(), options) {
-            Ok(scheduler) => scheduler,
-            Err(error) => {
+        let scheduler = match self.attach(verified, linux.topology(), options)? {
+            Some(Ok(scheduler)) => scheduler,
+            other => {
                 self.journal = Some(linux.take_journal());
-                return Ok(Err(self.refused(error)));
+                return Ok(
+                    other.map_or(Ok(Outcome::Stopped), |refused| Err(self.refused(refused.err().expect("an error"))))
+                );
             }
         };
         self.stage(watchdog_timeout);
+        match quell_scx::state().as_str() {
+            "enabled" => say_at_work(&self.config),
+            // The loop learns why in its first turn.
+            state => warn!("Quell's scheduler was attached, and the kernel says that it is {state}"),
+        }
         self.spares.begin(parts);
         let record = self.extras.record.clone().filter(|_| first);
         let extras = Extras { record, ..self.extras.clone() };
@@ -159,6 +201,11 @@ impl Machine for ThisMachine<'_> {
         self.journal = Some(agent.into_journal());
         Ok(Ok(outcome))
     }
+}
+
+/// The agent's first settings follow.
+pub fn say_at_work(config: &Config) {
+    info!(policies = config.policies.len(), workloads = config.workloads.len(), "at work");
 }
 
 fn topology() -> Result<Topology> {

@@ -41,6 +41,12 @@ pub trait Machine {
     /// The monotonic clock.
     fn now(&self) -> Nanos;
 
+    /// Is the agent asked to stop?
+    fn is_to_stop(&self) -> bool;
+
+    /// It stops before an agent runs: forgets what earlier agents kept for the next one, as an agent does that is stopped.
+    fn forget(&mut self);
+
     /// Begins to load a scheduler, or has one that is verified already.
     ///
     /// # Errors
@@ -90,7 +96,14 @@ pub fn run<M: Machine>(machine: &mut M, mut ends: Ends, again: bool) -> Result<O
             }
             None => machine.load()?,
         };
-        if !machine.wait(&load, std::mem::take(&mut patience)) {
+        let is_there = machine.wait(&load, std::mem::take(&mut patience));
+        // Neither an agent that stands in nor an attached scheduler is begun for it: both take long on a busy machine. A load that
+        // goes on ends with the process, and leaves nothing.
+        if machine.is_to_stop() {
+            machine.forget();
+            break Outcome::Stopped;
+        }
+        if !is_there {
             let outcome = machine.stand_in(Some(&load), Instead::Loading, off_since.take())?;
             if outcome != Outcome::SchedulerAgain {
                 break outcome;
@@ -151,6 +164,8 @@ mod tests {
     #[derive(Default)]
     struct Script {
         fates: VecDeque<Fate>,
+        /// Asked to stop while the scheduler is loaded?
+        stops: bool,
         done: Vec<String>,
     }
 
@@ -164,6 +179,14 @@ mod tests {
 
         fn now(&self) -> Nanos {
             Nanos::from_secs(10)
+        }
+
+        fn is_to_stop(&self) -> bool {
+            self.stops
+        }
+
+        fn forget(&mut self) {
+            self.done.push("forgets".into());
         }
 
         fn load(&mut self) -> Result<Fate> {
@@ -208,7 +231,7 @@ mod tests {
     }
 
     fn done(fates: &[Fate], again: bool) -> (Result<Outcome>, Vec<String>) {
-        let mut script = Script { fates: fates.iter().copied().collect(), done: Vec::new() };
+        let mut script = Script { fates: fates.iter().copied().collect(), ..Script::default() };
         let ends = Ends::kept_in(None, Nanos::ZERO);
         (run(&mut script, ends, again), script.done)
     }
@@ -223,6 +246,18 @@ mod tests {
     fn while_a_late_one_is_loaded_the_agent_works_without_and_at_once_after_a_death() {
         assert_eq!(done(&[Fate::Late], true).1, ["wait 0", "without, loading", "with"]);
         assert_eq!(done(&[Fate::Late], false).1, ["wait 2", "without, loading", "with"]);
+    }
+
+    #[test]
+    fn asked_to_stop_while_it_is_loaded_the_agent_begins_nothing_more() {
+        for fate in [Fate::Late, Fate::Runs, Fate::Refused(false)] {
+            let mut script = Script { fates: [fate].into(), stops: true, ..Script::default() };
+            let outcome = run(&mut script, Ends::kept_in(None, Nanos::ZERO), false);
+            assert_eq!(
+                (outcome.unwrap(), &script.done[..]),
+                (Outcome::Stopped, &["wait 2".into(), "forgets".into()][..])
+            );
+        }
     }
 
     #[test]

@@ -43,18 +43,6 @@ pub enum ScxError {
          the machine's (hostPID: true in Kubernetes, --pid=host with Docker)"
     )]
     PidNamespace,
-    /// Threads are scheduled by cores.
-    #[error(
-        "thread {tid} of process {pid} is scheduled by cores (core scheduling): the kernel then leaves CPUs idle that Quell's \
-         scheduler gives out; start that program without cookies (prctl PR_SCHED_CORE, coresched), or set \
-         machine.scheduler = \"kernel\""
-    )]
-    CoreScheduled {
-        /// Its process.
-        pid: i32,
-        /// The first of them.
-        tid: i32,
-    },
     /// The kernel's sched_ext has other functions or numbers than the program knows.
     #[error(
         "this kernel's sched_ext is not one that Quell's scheduler knows ({unknown}); use Linux 6.12 to 7.3, or \
@@ -131,11 +119,6 @@ impl From<ScxError> for quell_linux::LinuxError {
             ScxError::Linux(error) => error,
             ScxError::Ended { by_hand, at, .. } => {
                 quell_linux::LinuxError::SchedulerEnded { why: error.to_string(), by_hand, at }
-            }
-            // Under a scheduler that runs: it ends itself.
-            ScxError::CoreScheduled { .. } => {
-                let why = error.to_string();
-                quell_linux::LinuxError::SchedulerEnded { why, by_hand: false, at: quell_linux::now() }
             }
             other => quell_linux::LinuxError::Scheduler(Box::new(other)),
         }

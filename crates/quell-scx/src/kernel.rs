@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::btf::Btf;
 
-use quell_linux::procfs::ProcFs;
-use quell_linux::sched::{Cookied, first_cookied};
 use rustix::thread::CapabilitySet;
 
 use crate::{ScxError, forms};
@@ -26,32 +24,18 @@ const ENDS: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`ScxError::RealTimeKernel`], [`ScxError::NoSchedExt`], [`ScxError::Busy`] with the name of the scheduler that is loaded,
-/// [`ScxError::Isolated`], [`ScxError::PidNamespace`] or [`ScxError::CoreScheduled`].
+/// [`ScxError::Isolated`] or [`ScxError::PidNamespace`].
 pub fn ready() -> Result<(), ScxError> {
     check_timers(Path::new(VERSION))?;
     check_kernel(Path::new(SCHED_EXT))?;
     check_isolation(Path::new(COMMAND_LINE))?;
-    check_namespace(Path::new(PID_NAMESPACE))?;
-    check_cookies(Path::new("/proc"))
+    check_namespace(Path::new(PID_NAMESPACE))
 }
 
 /// Waits for a moment while a scheduler of our name is loaded: that of a loader that just died is gone soon.
 pub(crate) fn await_end_of(our_name: &str) {
     if matches!(check_kernel(Path::new(SCHED_EXT)), Err(ScxError::Busy { name }) if name.starts_with(our_name)) {
         await_end();
-    }
-}
-
-/// With core scheduling the kernel leaves CPUs idle that a grant counts on, and compares threads of sched_ext in a way of its
-/// own. Where the threads cannot be asked, none is known.
-///
-/// # Errors
-/// [`ScxError::CoreScheduled`] with the first thread that has a cookie.
-pub(crate) fn check_cookies(proc: &Path) -> Result<(), ScxError> {
-    let found = ProcFs::open(proc).and_then(|mut proc| first_cookied(&mut proc));
-    match found.ok().flatten() {
-        Some(Cookied { pid, tid, .. }) => Err(ScxError::CoreScheduled { pid, tid }),
-        None => Ok(()),
     }
 }
 
@@ -91,6 +75,14 @@ fn check_namespace(link: &Path) -> Result<(), ScxError> {
 pub fn hotplugs() -> u64 {
     let count = std::fs::read_to_string(Path::new(SCHED_EXT).join("hotplug_seq"));
     count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The state of sched_ext, in the kernel's word: `enabled` once a scheduler has every thread, `disabled` without one; empty where
+/// the kernel has no sched_ext.
+#[must_use]
+pub fn state() -> String {
+    let state = std::fs::read_to_string(Path::new(SCHED_EXT).join("state"));
+    state.map(|state| state.trim().to_owned()).unwrap_or_default()
 }
 
 /// Waits until the scheduler that ends is gone.
@@ -200,16 +192,6 @@ mod tests {
             }
         }
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn threads_that_are_scheduled_by_cores_later_end_the_scheduler_which_may_be_loaded_again() {
-        let ended = quell_linux::LinuxError::from(ScxError::CoreScheduled { pid: 80, tid: 81 });
-        let quell_linux::LinuxError::SchedulerEnded { why, by_hand: false, .. } = ended else { panic!("{ended:?}") };
-        assert!(
-            why.contains("thread 81 of process 80") && why.contains("; start that program without cookies"),
-            "{why}"
-        );
     }
 
     #[test]

@@ -49,7 +49,7 @@ mod together;
 pub use error::ScxError;
 pub use forms::Unknown;
 pub use inspect::{Decisions, Hog, Program, Stuck};
-pub use kernel::{Lack, hotplugs, lacks, ready};
+pub use kernel::{Lack, hotplugs, lacks, ready, state};
 pub use program::{FEW_CPUS, Grant, Holder, NAME, Parts, Slices, Verified, await_end_of_ours, probe};
 pub use scheduler::{Poll, Scx, ScxOptions, capabilities};
 pub use together::ThreadSetting;

@@ -50,6 +50,8 @@ pub struct News {
     pub warnings: Vec<String>,
     /// What needs no action, one line each.
     pub notices: Vec<String>,
+    /// Cgroups without a place in the scheduler's table.
+    pub unplaced_cgroups: u64,
     /// It is switched off.
     pub off: Option<wire::Off>,
     /// A configuration was refused when it was to be read again.
@@ -332,6 +334,7 @@ fn agent(about: &About, attribution: Option<wire::Attribution>, recording: Optio
         limits: about.limits.clone(),
         warnings: about.news.warnings.clone(),
         notices: about.news.notices.clone(),
+        unplaced_cgroups: about.news.unplaced_cgroups,
         off: about.news.off.clone(),
         not_reloaded: about.news.not_reloaded.clone(),
         stale: about.news.stale.clone(),

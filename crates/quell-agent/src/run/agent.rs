@@ -309,6 +309,7 @@ impl Agent {
                 .chain(self.trouble.failures.warning())
                 .collect(),
             notices: self.warnings.notices().to_vec(),
+            unplaced_cgroups: self.warnings.unplaced(),
             off: self.switch.reported(),
             not_reloaded: self.not_reloaded.clone(),
             stale: self.trouble.failures.stale(),

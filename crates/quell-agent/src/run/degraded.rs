@@ -13,8 +13,12 @@ use crate::api::Starting;
 
 /// Shortest time from an end of the scheduler to its next load.
 pub const PAUSE: Nanos = Nanos::from_secs(600);
-/// After this many ends the scheduler stays off.
-pub const STRIKES: u32 = 3;
+/// After this many ends of one cause, each within [`HELD`] of now, the scheduler stays off.
+pub const STRIKES: usize = 3;
+/// An end counts for this long.
+pub const HELD: Nanos = Nanos::from_secs(86_400);
+/// And no more than this many of them, the last ones, are kept.
+const KEPT: usize = 64;
 
 /// The scheduler's end, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,10 +75,33 @@ impl Loading {
     }
 }
 
+/// One end of the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Strike {
+    cause: String,
+    at: Nanos,
+}
+
+/// What ends for this reason have in common: the kernel's reason without the thread, its number and the times.
+fn cause_of(why: &str) -> String {
+    let mut depth = 0_u32;
+    let outside = why.chars().filter(|letter| {
+        depth += u32::from(*letter == '(');
+        let is_outside = depth == 0;
+        depth -= u32::from(*letter == ')' && depth > 0);
+        is_outside
+    });
+    let words: String = outside.filter(|letter| !letter.is_ascii_digit()).take(120).collect();
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The scheduler's ends so far. A file keeps them: a worker that is started again goes on where the last one died.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ends {
     count: u32,
+    /// The last ends, in their order.
+    #[serde(default)]
+    strikes: Vec<Strike>,
     off: Option<Degraded>,
     #[serde(skip)]
     file: Option<PathBuf>,
@@ -106,7 +133,14 @@ impl Ends {
     /// It ended, or was refused, for this reason. After an end by a person it stays off.
     pub fn another(&mut self, why: String, by_hand: bool, now: Nanos) -> Degraded {
         self.count += 1;
-        let off = Degraded { why, again_at: (!by_hand && self.count < STRIKES).then_some(now + PAUSE) };
+        let cause = cause_of(&why);
+        // One of an earlier boot, with another clock, may seem to come later.
+        self.strikes.retain(|strike| strike.at <= now && now.since(strike.at) < HELD);
+        self.strikes.push(Strike { cause: cause.clone(), at: now });
+        let (more, its) = (self.strikes.len().saturating_sub(KEPT), |strike: &&Strike| strike.cause == cause);
+        self.strikes.drain(..more);
+        let stays_off = by_hand || self.strikes.iter().filter(its).count() >= STRIKES;
+        let off = Degraded { why, again_at: (!stays_off).then_some(now + PAUSE) };
         self.off = Some(off.clone());
         self.keep();
         off
@@ -154,6 +188,27 @@ mod tests {
         let degraded = ends.another("a stall".into(), false, NOW);
         assert_eq!(degraded.again_at, None);
         assert!(!degraded.is_over(Nanos::MAX) && degraded.line().contains("stays off"), "{}", degraded.line());
+    }
+
+    #[test]
+    fn ends_are_counted_by_cause_and_for_a_day() {
+        let stall = |pid: u32| format!("runnable task stall (worker[{pid}] failed to run for {pid}.1s)");
+        assert_eq!(cause_of(&stall(1)), cause_of(&stall(22)));
+        let hour = Nanos::from_secs(3_600);
+        let mut ends = Ends::default();
+        let mut end =
+            |why: &str, hours: u64| ends.another(why.into(), false, NOW + Nanos(hour.0 * hours)).again_at.is_some();
+        assert!(end(&stall(1), 0) && end(&stall(2), 1) && end("an error", 2), "another cause is no third end");
+        // The first one is a day ago, the second is not.
+        assert!(end(&stall(3), 24) && !end(&stall(4), 24));
+        // All of them are: three in a year are not three.
+        assert!(end(&stall(5), 24 * 100) && end(&stall(6), 24 * 200) && end(&stall(7), 24 * 300));
+    }
+
+    #[test]
+    fn what_an_agent_of_an_earlier_version_kept_is_read() {
+        let ends: Ends = serde_json::from_str(r#"{"count":2,"off":null}"#).unwrap();
+        assert!(ends.any() && ends.strikes.is_empty());
     }
 
     #[test]

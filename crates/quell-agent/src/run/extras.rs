@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use quell_linux::HostOptions;
 use quell_model::Nanos;
+use quell_thread::clock::now;
 
-use super::{Degraded, Loading};
+use super::departed::Departed;
+use super::{Degraded, Loading, Switch};
 use crate::api::{ApiConfig, Front};
 use crate::config::Config;
 use crate::guardian::Beside;
@@ -50,6 +52,12 @@ impl Extras {
     #[must_use]
     pub fn stands_in(&self) -> bool {
         self.degraded.is_some() || self.loading.is_some()
+    }
+
+    /// A person stopped the agent before it began: what earlier ones kept for the next one is forgotten, as at the end of a run.
+    pub fn forget_kept(&self) {
+        Switch::kept_in(self.switch.clone(), now()).forget();
+        Departed::kept_in(self.departed.clone()).forget();
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Warnings {
     capabilities: Capabilities,
     lines: Vec<String>,
     notices: Vec<String>,
+    unplaced: u64,
     next: Nanos,
 }
 
@@ -26,7 +27,8 @@ impl Warnings {
     /// The warnings of `quell check`, from before anything is attached: known to the user who started the agent.
     pub fn begin(config: &Config, capabilities: &Capabilities, host: &mut LinuxHost) -> Warnings {
         let lines = lines(config, capabilities, &Membership::default(), host, Nanos::ZERO);
-        Warnings { capabilities: capabilities.clone(), lines, notices: notices(config), next: Nanos::ZERO }
+        let capabilities = capabilities.clone();
+        Warnings { capabilities, lines, notices: notices(config), unplaced: 0, next: Nanos::ZERO }
     }
 
     /// One line each.
@@ -37,6 +39,11 @@ impl Warnings {
     /// What needs no action, one line each.
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+
+    /// Cgroups without a place in the scheduler's table.
+    pub fn unplaced(&self) -> u64 {
+        self.unplaced
     }
 
     /// When due, or after a change: collects the warnings again, and logs the new ones. True if they differ from
@@ -58,7 +65,8 @@ impl Warnings {
             tracing::warn!("{line}");
         }
         let noticed = std::mem::replace(&mut self.notices, notices(config)) != self.notices;
-        std::mem::replace(&mut self.lines, found) != self.lines || noticed
+        let placed = std::mem::replace(&mut self.unplaced, host.unplaced_cgroups()) != self.unplaced;
+        std::mem::replace(&mut self.lines, found) != self.lines || noticed || placed
     }
 }
 
@@ -109,5 +117,6 @@ fn lines(
     });
     let tight: Vec<String> = tight.collect();
     let whole = whole_machine(config, host.topology().all()).into_iter().map(|(_, line)| line);
-    unused.chain(tight).chain(whole).chain(unreadable(host.unreadable_cgroups())).collect()
+    let scheduler = host.scheduler_warnings();
+    unused.chain(tight).chain(whole).chain(unreadable(host.unreadable_cgroups())).chain(scheduler).collect()
 }

@@ -80,6 +80,10 @@ pub struct Agent {
     /// What is worth knowing and needs no action, one line each.
     #[serde(default)]
     pub notices: Vec<String>,
+    /// Cgroups with the cpu controller for which Quell's scheduler has no place: the strictest limit among those below one cgroup
+    /// is that cgroup's.
+    #[serde(default)]
+    pub unplaced_cgroups: u64,
     /// It is switched off: everything is put back, and it observes; null: it is at work.
     #[serde(default)]
     pub off: Option<Off>,

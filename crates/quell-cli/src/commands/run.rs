@@ -194,7 +194,6 @@ fn work(
         refused,
         ..Extras::default()
     };
-    info!(policies = config.policies.len(), workloads = config.workloads.len(), "at work");
     match run_agent(config, extras, journal, Some(worker), worker.stop())? {
         Outcome::Stopped => Ok(0),
         _ => Ok(START_AGAIN),

@@ -100,6 +100,7 @@ pub fn status(cpus: u32) -> Status {
             stale: None,
             degraded: None,
             starting: None,
+            unplaced_cgroups: 0,
             attribution: None,
             cpu_seconds: 1.0,
             resident_bytes: 12 << 20,

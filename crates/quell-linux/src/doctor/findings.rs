@@ -56,11 +56,11 @@ fn isolated(facts: &Facts) -> Option<Finding> {
 fn core_scheduled(facts: &Facts) -> Option<Finding> {
     let thread = facts.core_scheduled.as_ref()?;
     Some(Finding {
-        concern: Concern::Unavailable,
+        concern: Concern::Latency,
         what: "threads are scheduled by cores (core scheduling)".into(),
         evidence: vec![evidence(&thread.path, &thread.value)],
         consequence: "the kernel leaves a core's other CPU idle beside a thread with another cookie, whatever a grant \
-                      says; Quell does not load its own scheduler: CPUs are granted by affinity"
+                      says; Quell's own scheduler grants no CPU to a workload that has such a thread"
             .into(),
         fix: "start the program without core scheduling cookies (its own setting, or coresched(1))".into(),
     })

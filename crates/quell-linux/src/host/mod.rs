@@ -262,6 +262,18 @@ impl LinuxHost {
         self.members.unreadable_cgroups()
     }
 
+    /// What does not work of the scheduler, now, one line each.
+    #[must_use]
+    pub fn scheduler_warnings(&self) -> Vec<String> {
+        self.scheduler.warnings()
+    }
+
+    /// Cgroups with the cpu controller for which the scheduler has no place.
+    #[must_use]
+    pub fn unplaced_cgroups(&self) -> u64 {
+        self.scheduler.unplaced_cgroups()
+    }
+
     /// Do the patterns, containers and pods among a workload's selectors match other cgroups now than when it attached?
     #[must_use]
     pub fn has_other_cgroups(&self, id: WorkloadId) -> bool {

@@ -25,14 +25,27 @@ pub struct Cookied {
 /// # Errors
 /// If the processes cannot be listed.
 pub fn first_cookied(proc: &mut ProcFs) -> Result<Option<Cookied>, LinuxError> {
-    first(proc, &mut cookie)
+    Ok(cookied(proc, 1, &mut cookie)?.pop())
+}
+
+/// The first `most` threads that have a cookie, as [`first_cookied`].
+///
+/// # Errors
+/// If the processes cannot be listed.
+pub fn all_cookied(proc: &mut ProcFs, most: usize) -> Result<Vec<Cookied>, LinuxError> {
+    cookied(proc, most, &mut cookie)
 }
 
 /// By this call: a thread's cookie, zero for none.
-fn first(proc: &mut ProcFs, call: &mut dyn FnMut(i32) -> io::Result<u64>) -> Result<Option<Cookied>, LinuxError> {
+fn cookied(
+    proc: &mut ProcFs,
+    most: usize,
+    call: &mut dyn FnMut(i32) -> io::Result<u64>,
+) -> Result<Vec<Cookied>, LinuxError> {
+    let mut all = Vec::new();
     // ENODEV without siblings, EINVAL without CONFIG_SCHED_CORE; 0 is this thread.
     if call(0).is_err_and(|error| matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL))) {
-        return Ok(None);
+        return Ok(all);
     }
     let (mut pids, mut tids) = (Vec::new(), Vec::new());
     proc.pids(&mut pids)?;
@@ -40,12 +53,15 @@ fn first(proc: &mut ProcFs, call: &mut dyn FnMut(i32) -> io::Result<u64>) -> Res
         tids.clear();
         proc.threads(pid, &mut tids)?;
         // One that is gone, or that may not be asked about, has none that is known.
-        let mut cookies = tids.iter().filter_map(|&tid| call(tid).ok().map(|cookie| Cookied { pid, tid, cookie }));
-        if let Some(found) = cookies.find(|found| found.cookie != 0) {
-            return Ok(Some(found));
+        for &tid in &tids {
+            let Some(cookie) = call(tid).ok().filter(|&cookie| cookie != 0) else { continue };
+            all.push(Cookied { pid, tid, cookie });
+            if all.len() >= most {
+                return Ok(all);
+            }
         }
     }
-    Ok(None)
+    Ok(all)
 }
 
 fn cookie(tid: i32) -> io::Result<u64> {
@@ -76,7 +92,7 @@ mod tests {
         tree.process(80, 1, "second");
         tree.thread(80, 81);
         let mut proc = ProcFs::open(&tree.path().join("proc")).unwrap();
-        let mut found = |of: &mut dyn FnMut(i32) -> io::Result<u64>| first(&mut proc, of).unwrap();
+        let mut found = |of: &mut dyn FnMut(i32) -> io::Result<u64>| cookied(&mut proc, 1, of).unwrap().pop();
         assert_eq!(found(&mut |tid| Ok(u64::from(tid == 81))), Some(Cookied { pid: 80, tid: 81, cookie: 1 }));
         assert_eq!(found(&mut |_| Ok(0)), None);
         for errno in [libc::ENODEV, libc::EINVAL] {
@@ -86,6 +102,8 @@ mod tests {
         let gone =
             |tid| if tid == 70 { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(u64::from(tid > 0)) };
         assert_eq!(found(&mut { gone }).map(|found| found.tid), Some(80));
+        let all = cookied(&mut proc, 2, &mut |tid| Ok(u64::from(tid >= 70))).unwrap();
+        assert_eq!(all.iter().map(|found| found.tid).collect::<Vec<_>>(), [70, 80], "no more than asked for");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::LinuxError;
 use crate::procfs::Autogroup;
 use crate::resctrl::{GroupCalls, KernelGroups};
 
-pub use cookies::{Cookied, first_cookied};
+pub use cookies::{Cookied, all_cookied, first_cookied};
 pub use kernel::Kernel;
 pub use nice::{nice_of_weight, weight_of_nice};
 

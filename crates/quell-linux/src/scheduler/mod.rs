@@ -110,6 +110,16 @@ pub trait Scheduler: Any + Debug + Send {
     /// Reports whether the settings that it needed were made. If not, none of the plan's rules and grants is made.
     fn settled(&mut self, _done: bool) {}
 
+    /// What does not work of it, now, one line each.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Cgroups with the cpu controller for which it has no place: their limits and shares are those of the cgroups above.
+    fn unplaced_cgroups(&self) -> u64 {
+        0
+    }
+
     /// Waits, or says until when the host is to wait.
     ///
     /// # Errors

@@ -34,6 +34,9 @@ impl Scx {
 
     fn command(&mut self, command: &GrantCommand, kicks: &mut CpuSet) -> Verdict {
         let (cpu, to) = match *command {
+            GrantCommand::Grant(_, id) if self.cookies.verdict(id).is_some() => {
+                return self.cookies.verdict(id).expect("it was there");
+            }
             GrantCommand::Grant(cpu, id) if !self.is_attached(id) => {
                 tracing::debug!(%cpu, "a CPU was granted to a workload that is gone");
                 return Verdict::Vanished;

@@ -23,6 +23,7 @@ use quell_model::{
     Topology, View, Wake, Workload, WorkloadId,
 };
 
+use self::cookies::Cookies;
 use self::fetch::Fetcher;
 use self::hogs::Hogs;
 use self::servers::Served;
@@ -88,6 +89,8 @@ pub struct Scx {
     cgroups_at: Nanos,
     /// Who cannot run because of real-time threads, and when it is looked for them next.
     hogs: Hogs,
+    /// Workloads that are scheduled by cores.
+    cookies: Cookies,
     /// Has the kernel enqueue threads anew.
     fetcher: Fetcher,
     /// Workloads with servers, and exhausted budgets.
@@ -104,8 +107,6 @@ struct Seen {
     holders: Vec<Holder>,
     /// Counters of decisions, and the time of their reading.
     decided: (Option<Nanos>, Decisions),
-    /// When it is looked next which thread is scheduled by cores, if one is.
-    cookies_at: Nanos,
     /// When a queue of best-effort work in line was reported last.
     best_effort_at: Nanos,
 }
@@ -130,12 +131,34 @@ impl Scx {
         roots: Roots,
         options: ScxOptions,
     ) -> Result<Scx, ScxError> {
+        let grant = Scx::attach(verified, &topology, &roots, &options)?;
+        Scx::with(grant, topology, roots, options)
+    }
+
+    /// The first half of [`Scx::begin`]: the kernel attaches it. That may take long, and no signal ends it: any thread may call this.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn attach(
+        verified: Verified,
+        topology: &Topology,
+        roots: &Roots,
+        options: &ScxOptions,
+    ) -> Result<Grant, ScxError> {
         let began = verified.began();
         let possible = quell_linux::sysfs::possible(&roots.sys)?;
-        let pool = options.pool.unwrap_or(possible);
+        let pool = options.pool.as_ref().unwrap_or(&possible);
         let online = || Ok(quell_linux::sysfs::online(&roots.sys)?);
-        let grant = Grant::begin(verified, &topology, online, &pool, options.slices)?;
+        let grant = Grant::begin(verified, topology, online, pool, options.slices)?;
         tracing::info!(after = %(quell_linux::now() - began), servers = options.parts.servers, together = options.parts.together, "Quell's scheduler runs");
+        Ok(grant)
+    }
+
+    /// The second half. The calling thread is the loop, which decides.
+    ///
+    /// # Errors
+    /// If the kernel gives no pidfds.
+    pub fn with(grant: Grant, topology: Arc<Topology>, roots: Roots, options: ScxOptions) -> Result<Scx, ScxError> {
         grant.set_loop(rustix::thread::gettid().as_raw_nonzero().get());
         let columns = topology.columns();
         Ok(Scx {
@@ -148,7 +171,6 @@ impl Scx {
                 yields: vec![0; columns],
                 holders: vec![Holder::default(); columns],
                 decided: (None, Decisions::default()),
-                cookies_at: Nanos::ZERO,
                 best_effort_at: Nanos::ZERO,
             },
             reported: Vec::new(),
@@ -156,6 +178,7 @@ impl Scx {
             queue_looks: Nanos::ZERO,
             cgroups_at: Nanos::ZERO,
             hogs: Hogs::default(),
+            cookies: Cookies::default(),
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             served: Served::default(),
             given: Vec::new(),
@@ -180,7 +203,7 @@ impl Scx {
         self.fetch_who_stays();
         self.look_around()?;
         self.look_for_stuck()?;
-        cookies::look(&self.grant, &self.roots.proc, &mut self.seen.cookies_at)?;
+        self.look_for_cookies()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
             self.grant.watch_requests()?;
@@ -223,11 +246,15 @@ impl Scheduler for Scx {
         if let Some(other) = self.served.others.get_mut(&id) {
             *other = workload.clone();
         }
+        if self.cookies.describe(id, workload) {
+            return Ok(());
+        }
         Ok(self.describe(id, workload)?)
     }
 
     fn detach(&mut self, id: WorkloadId) -> Result<(), LinuxError> {
         self.served.others.remove(&id);
+        self.cookies.forget(id);
         self.take_servers(id)?;
         Ok(self.leave(id)?)
     }
@@ -254,10 +281,27 @@ impl Scheduler for Scx {
         Ok(self.give(settings)?)
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.cookies.lines().chain(unplaced_line(self.grant.unplaced())).collect()
+    }
+
+    fn unplaced_cgroups(&self) -> u64 {
+        self.grant.unplaced()
+    }
+
     fn wait(&mut self, until: Wake) -> Result<Option<Wake>, LinuxError> {
         self.wait_for(until)?;
         Ok(None)
     }
+}
+
+/// What is said of cgroups without a place; None: there is none. Powers of two, so that one more is no new line.
+fn unplaced_line(count: u64) -> Option<String> {
+    let least = 1_u64 << count.checked_ilog2()?;
+    Some(format!(
+        "at least {least} cgroups have no place in the scheduler's table (4,096 places, 256 a user): the strictest cpu.max among those \
+         below one cgroup holds for all below it; remove cgroups that are not used (the metric quell_unplaced_cgroups has the number)"
+    ))
 }
 
 /// What the stock host can, with Quell's scheduler around it.
@@ -293,4 +337,17 @@ pub fn capabilities(stock: Capabilities) -> Capabilities {
     can.keys.insert(Key::Grace, Support::Yes);
     can.grants = Support::Yes;
     can
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unplaced_line;
+
+    #[test]
+    fn cgroups_without_a_place_are_a_line_that_few_more_do_not_change() {
+        assert_eq!(unplaced_line(0), None);
+        assert!(unplaced_line(1).unwrap().starts_with("at least 1 "));
+        assert_eq!(unplaced_line(1024), unplaced_line(2047));
+        assert_ne!(unplaced_line(1024), unplaced_line(2048));
+    }
 }

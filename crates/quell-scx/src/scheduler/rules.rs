@@ -21,6 +21,9 @@ impl Scx {
                 _ => self.serve(rule, kicks),
             };
         };
+        if let Some(refused) = self.cookies.verdict(workload) {
+            return Ok(refused);
+        }
         if !self.is_attached(workload) {
             return Ok(Verdict::Vanished);
         }

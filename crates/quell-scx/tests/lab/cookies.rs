@@ -1,10 +1,10 @@
-//! A program that asks for core scheduling while the scheduler runs: the host says that it ends, and names the thread. Debian's
-//! cloud kernels, which the lab boots, are built without core scheduling; that of `scripts/checked-kernel` has it.
+//! A program that asks for core scheduling while the scheduler runs: of no workload it changes nothing; of a workload that one gets no
+//! CPUs meanwhile, and the message names the thread. Debian's cloud kernels, which the lab boots, are built without core scheduling;
+//! that of `scripts/checked-kernel` has it.
 
 use quell_guest::lab_tests;
-use quell_linux::LinuxError;
-use quell_model::{Host, SignalSet};
-use quell_scx::ScxError;
+use quell_linux::scheduler::Scheduler;
+use quell_model::Class;
 
 use crate::support::*;
 
@@ -35,33 +35,46 @@ lab_tests! {
         machine: guest_with_siblings();
 
         #[ignore = "needs a kernel with CONFIG_SCHED_CORE"]
-        fn threads_that_are_scheduled_by_cores_later_end_the_scheduler() {
+        fn a_cookie_refuses_its_own_workload_alone() {
             let mut cookie = 0;
             assert!(of_cores(libc::PR_SCHED_CORE_GET, &raw mut cookie), "this kernel has no core scheduling");
+            let (first, second) = (Group::new("first"), Group::new("second"));
             // There before the scheduler: a child that inherits its descriptors keeps it loaded as long as it lives.
-            let cookied = Child::run(None, None, takes_a_cookie);
+            let stranger = Child::run(None, None, takes_a_cookie);
+            let own = Child::run(Some(&first), None, takes_a_cookie);
             let mut machine = Machine::load();
-            for _ in 0..10 {
-                machine.observe();
-                pass(20);
+            let ids = ["first", "second"].map(|name| machine.attach(name, Class::BestEffort));
+            for id in ids {
+                machine.apply(&rights(id, 0, 1, 0), &[]);
             }
-            let ended = (0..500).find_map(|_| {
-                cookied.signal(libc::SIGCONT);
-                pass(20);
-                machine.host.observe(SignalSet::default(), &mut machine.view, &mut machine.events).err()
-            });
-            let Some(LinuxError::SchedulerEnded { why, by_hand: false, .. }) = ended else { panic!("{ended:?}") };
-            assert!(why.starts_with(&format!("thread {} of process {0} is scheduled by cores", cookied.0)), "{why}");
-            drop(machine);
-            // The kernel takes a while to end it.
-            let is_refused = |_: &i32| {
-                pass(20);
-                matches!(quell_scx::ready(), Err(ScxError::CoreScheduled { .. }))
+            let mut refused_within = |machine: &mut Machine, turns: u32, cookied: &Child, count: usize| {
+                (0..turns).any(|_| {
+                    cookied.signal(libc::SIGCONT);
+                    pass(20);
+                    machine.observe();
+                    machine.scx().warnings().len() == count
+                })
             };
-            let refused = (0..1_500).find(is_refused);
-            assert!(refused.is_some(), "it is loaded again beside it: {:?}", quell_scx::ready());
-            drop(cookied);
-            Machine::load().observe();
+            assert!(!refused_within(&mut machine, 150, &stranger, 1), "a cookie of no workload refuses none");
+            assert!(refused_within(&mut machine, 500, &own, 1), "a workload's refuses it");
+            let lines = machine.scx().warnings();
+            let thread = format!("'first': thread {} of process {0} is scheduled by cores", own.0);
+            assert!(lines[0].contains(&thread), "{lines:?}");
+            // The other one goes on; the first comes back.
+            let spins = Child::spin(Some(&second), None);
+            assert!(machine.comes_to_hold(ids[1]));
+            drop((spins, own));
+            let is_back = (0..500).any(|_| {
+                pass(20);
+                machine.observe();
+                machine.scx().warnings().is_empty()
+            });
+            assert!(is_back, "{:?}", machine.scx().warnings());
+            machine.apply(&rights(ids[0], 0, 1, 0), &[]);
+            let spins = Child::spin(Some(&first), None);
+            assert!(machine.comes_to_hold(ids[0]));
+            drop((spins, stranger));
+            machine.scx().grant().check().unwrap();
         }
     }
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Core scheduling that begins while the scheduler runs is reported to the loader.
+ * Core scheduling is reported to the loader.
  *
- * Problem: with threads that have cookies the kernel leaves granted CPUs idle. The loader refuses to load then, but a
- * program may ask for a cookie later.
+ * Problem: with threads that have cookies the kernel leaves granted CPUs idle, and any user may ask for a cookie.
  *
  * Rule: the kernel schedules all CPUs by cores as soon as any thread has a cookie, and has a flag for it in each run
- * queue: the patrol reads one. The loader looks for the thread, and decides.
+ * queue: the patrol reads one. Nothing else changes here. The loader looks for the threads, and grants no CPU to a
+ * workload that has one.
  *
  * Callers: `tend/patrol.h`.
  *
