@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
-use quell_model::{CpuSet, Nanos, WorkloadId};
+use quell_model::{CpuSet, Nanos, QueueOrder, WorkloadId};
 
-use crate::layout::{MAX_SETTINGS, MAX_SLOTS};
+use crate::layout::{BY_PROGRESS, BY_WEIGHT, MAX_SETTINGS, MAX_SLOTS};
 use crate::{Grant, ScxError};
 
 /// What a thread is given.
@@ -35,22 +35,29 @@ impl Grant {
     pub fn leader_of(&self, id: WorkloadId) -> Option<WorkloadId> {
         let state = self.workload(id).ok()?;
         match state.leader.load(Acquire) {
-            0 => (state.leads.load(Acquire) == 1).then_some(id),
+            0 => (state.leads.load(Acquire) != 0).then_some(id),
             leader => Some(WorkloadId(leader - 1)),
         }
     }
 
-    /// From now on the workload's threads share the CPUs of the leader by weight; itself: it leads. It has no rights and holds no
-    /// CPUs of its own.
+    /// From now on the workload's threads share the CPUs of the leader, in this order; itself: it leads. It has no rights and
+    /// holds no CPUs of its own.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn join(&mut self, id: WorkloadId, leader: WorkloadId) -> Result<(), ScxError> {
+    pub fn join(&mut self, id: WorkloadId, leader: WorkloadId, order: QueueOrder) -> Result<(), ScxError> {
+        let leads = match order {
+            QueueOrder::Weight => BY_WEIGHT,
+            QueueOrder::Progress => BY_PROGRESS,
+        };
         if self.leader_of(id) == Some(leader) {
+            if self.workload(leader)?.leads.swap(leads, SeqCst) != leads {
+                self.look_anew(leader)?;
+            }
             return Ok(());
         }
         self.part(id)?;
-        self.workload(leader)?.leads.store(1, Release);
+        self.workload(leader)?.leads.store(leads, Release);
         let mut freed = CpuSet::EMPTY;
         if id != leader {
             let state = self.workload(id)?;
