@@ -46,7 +46,7 @@ static __always_inline void update_blocked(struct thread *t)
 }
 
 /* One more or less sleeps on the thread of this number. Returns false if it is none of this service. */
-static __noinline bool count_sleeper(__u32 number, __u32 member, __s32 more)
+GLOBAL_FUNC bool count_sleeper(__u32 number, __u32 member, __s32 more)
 {
 	struct task_struct *p = bpf_task_from_pid(number);
 	bool is_of_service = false;
