@@ -32,7 +32,8 @@ pub trait Policy<D: Domain = HostDomain> {
     /// Its name and its needs.
     fn describe(&self) -> &'static D::Description;
 
-    /// The signals that it reads by now: fewer than described where a parameter turns a part of it off, or the host does it.
+    /// The signals that it reads with its present parameters: fewer than described where a parameter turns a part of it
+    /// off.
     fn signals(&self) -> D::Signals {
         D::signals(self.describe())
     }

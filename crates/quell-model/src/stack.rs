@@ -207,7 +207,6 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
         let now = D::now(&self.view);
         let mut pool = &self.pool;
         let mut next = Wake::OnEvent;
-        let mut wanted = D::Signals::default();
         for (layer, scope) in self.layers.iter_mut().zip(&mut self.scopes) {
             layer.stepped = layer.is_due(now, &self.fresh);
             if layer.stepped {
@@ -226,13 +225,11 @@ impl<P: Policy<D>, D: Domain> Stack<P, D> {
                 host.apply(&layer.plan, &mut layer.outcomes)?;
             }
             pool = layer.leaves.as_ref().unwrap_or(pool);
-            wanted = D::union(wanted, layer.policy.signals());
             next = next.sooner(match layer.wake {
                 Wake::OnEvent if !layer.outcomes.is_empty() => Wake::At(now),
                 wake => wake,
             });
         }
-        self.wanted = wanted;
         Ok(next)
     }
 

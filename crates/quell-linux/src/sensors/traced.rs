@@ -76,8 +76,6 @@ impl Sensor for Traced {
         let slots = members.slots.len();
         let counts = CountedSensor::is_wanted(wanted);
         if !(Trace::is_wanted(wanted) || counts) || !members.roots.is_this_machine() {
-            // What no policy reads any more costs nothing at a switch.
-            self.trace = None;
             return Ok(());
         }
         // Its signals are absent then, as the capabilities say: who must have them was refused before.
@@ -139,7 +137,7 @@ impl Traced {
     }
 }
 
-/// The threads that are traced. It begins when a policy wants a signal that needs it, and ends when none does.
+/// The threads that are traced. It begins when a policy first wants a signal that needs it, and ends with the host.
 struct Trace {
     collector: Collector,
     /// Are wake-up edges counted?

@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 use quell_model::{
     CpuSet, Description, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Need, NoteKind, Part, Plan, Policy, RuleKind,
-    Signal, SignalSet, Target, ThreadId, Uses, Verdict, View, Wake,
+    Signal, Target, ThreadId, Uses, Verdict, View, Wake,
 };
 use serde::{Deserialize, Serialize};
 
@@ -155,10 +155,6 @@ impl Dasec {
         is_over && !waits
     }
 
-    fn is_left_to_the_host(&self) -> bool {
-        self.config.order == Order::Progress && self.together.is()
-    }
-
     /// The host orders the threads by itself: those that are still bound from before are freed, and nothing else is done.
     fn leave_to_the_host(&mut self, view: &View, plan: &mut Plan) -> Wake {
         if self.under_way.is_some() || !self.monitor.tasks.iter().any(|task| task.asked.cpu.is_some()) {
@@ -257,10 +253,6 @@ impl Policy for Dasec {
         &Self::DESCRIPTION
     }
 
-    fn signals(&self) -> SignalSet {
-        if self.is_left_to_the_host() { SignalSet::default() } else { Self::DESCRIPTION.signal_set() }
-    }
-
     fn step(&mut self, view: &View, events: &[Event], plan: &mut Plan) -> Wake {
         self.handle(view.now, events, plan);
         if let Some(why) = self.together.handle(events) {
@@ -268,7 +260,7 @@ impl Policy for Dasec {
             plan.note(NoteKind::Warning, None, text);
         }
         self.together.ask(self.config.order, view, plan);
-        if self.is_left_to_the_host() {
+        if self.config.order == Order::Progress && self.together.is() {
             return self.leave_to_the_host(view, plan);
         }
         let pool = view.pool();
