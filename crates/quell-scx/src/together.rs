@@ -65,7 +65,9 @@ impl Grant {
             for off in [&state.guaranteed, &state.burst, &state.on_wake_up] {
                 off.store(0, Release);
             }
+            // Nor is it one that the loop has to give CPUs to.
             self.take_from_line(id)?;
+            self.outside_the_line.remove(id);
             freed = self.take_all(id);
         }
         self.look_anew(id)?;
@@ -79,8 +81,14 @@ impl Grant {
     pub fn part(&mut self, id: WorkloadId) -> Result<(), ScxError> {
         let Some(leader) = self.leader_of(id) else { return Ok(()) };
         if leader == id {
-            let led = |other: &&crate::layout::WorkloadState| other.leader.load(Acquire) == id.0 + 1;
-            self.shared().workload[..MAX_SLOTS].iter().filter(led).for_each(|other| other.leader.store(0, Release));
+            for other in (0..MAX_SLOTS as u32).map(WorkloadId) {
+                let leader = &self.workload(other)?.leader;
+                if leader.compare_exchange(id.0 + 1, 0, SeqCst, SeqCst).is_ok() {
+                    self.outside_the_line.insert(other);
+                }
+            }
+        } else {
+            self.outside_the_line.insert(id);
         }
         let state = self.workload(id)?;
         state.leader.store(0, Release);
