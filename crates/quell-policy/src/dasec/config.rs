@@ -65,7 +65,7 @@ parameters! {
 pub enum Order {
     /// As the paper has it: by weights and wake-up latencies, decided once a period.
     Printed,
-    /// First come, first served among services within their share ([`quell_model::rule::next_by_progress`]); nothing is sampled.
+    /// First come, first served among services within their share ([`quell_model::rule::next_by_progress`]), without a period.
     Progress,
 }
 
