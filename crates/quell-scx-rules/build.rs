@@ -35,7 +35,7 @@ fn main() {
     let simulation = out.join("simulation.so");
     library(Path::new(HEADERS), 2, &simulation);
     // A library of its own each: they have the same names, and variables.
-    for copy in ["shares.so", "shares-as-one.so"] {
+    for copy in ["shares.so", "shares-as-one.so", "by-progress.so"] {
         fs::copy(&simulation, out.join(copy)).expect("a copy");
     }
     for (number, fault) in FAULTS.iter().enumerate() {

@@ -58,7 +58,7 @@ pub use lease::{Lease, LeaseBook, LeaseLimits, LeaseRequest};
 pub use need::{Capabilities, Description, Impossible, Need, Support};
 pub use plan::{GrantCommand, Note, NoteKind, Plan, SampleRequest};
 pub use random::Stream;
-pub use rule::{DeferrableServer, Rule, RuleKind};
+pub use rule::{DeferrableServer, QueueOrder, Rule, RuleKind};
 pub use sched_class::SchedClass;
 pub use scheduler::Scheduler;
 pub use scope::{Claimed, Overlap, Scope};

@@ -25,6 +25,7 @@ struct shared *half_begin(__u32 cpus)
 	memset(maskeds, 0, sizeof(maskeds));
 	memset(has_masks, 0, sizeof(has_masks));
 	memset(cacheds, 0, sizeof(cacheds));
+	memset(services, 0, sizeof(services));
 	memset(sents, 0, sizeof(sents));
 	memset(blocked_lc, 0, sizeof(blocked_lc));
 	loop_waits = checks_overdue = false;

@@ -18,6 +18,8 @@ mod limits;
 #[cfg(test)]
 mod notices;
 #[cfg(test)]
+mod progress;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod sending;

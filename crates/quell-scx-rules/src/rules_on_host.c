@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include "place/look.h"
+#include "queue/coming.h"
 #include "serve/budget.h"
 
 /* Are there sets of CPUs, for this thread's tests? */
@@ -74,6 +75,28 @@ __u64 quell_rule_server_ends(const struct server *s, __u64 now)
 bool quell_rule_overtakes(__u64 running, __u64 woken, __u64 latency)
 {
 	return rule_overtakes(running, woken, latency);
+}
+
+/* As `take_by_progress` does: the place of the next thread; `count`: there is none. */
+__u32 quell_next_by_progress(const struct coming *all, __u32 count, struct bounds by)
+{
+	__u32 picked = count;
+	__u64 most = 0;
+
+	for (__u32 i = 0; i < count; i++)
+		if (!i || rule_used_less(all[i].used, by.least))
+			by.least = all[i].used;
+	for (__u32 i = 0; i < count; i++) {
+		enum pick pick = rule_pick(&all[i], &by, most);
+
+		if (pick == IS_BEHIND)
+			continue;
+		picked = i;
+		most = all[i].blocked + 1;
+		if (pick == IS_NEXT)
+			break;
+	}
+	return picked;
 }
 
 /* The same two again and again, for measurements; the sum of their results. */

@@ -205,7 +205,7 @@ static void hold_as_one(__u32 slot, const struct event *e)
 	if (!shared.workload[slot].lc || !shared.workload[leader].lc || !shared.workload[leader].attached || e->b & 8)
 		part(slot);
 	else
-		join_leader(slot, leader);
+		join_leader(slot, leader, e->a & 64 ? BY_PROGRESS : BY_WEIGHT);
 }
 
 /* The loader's part: the event's thread or CPU has a workload. */
@@ -422,8 +422,10 @@ static void begin_workloads(void)
 		set_server(3, sim.cpus - 1, 10000000, 50000000, 0);
 	}
 	if (together_on && sim.calm) {
-		join_leader(0, 0);
-		join_leader(3, 0);
+		__u32 order = sim.cpus & 1 ? BY_PROGRESS : BY_WEIGHT;
+
+		join_leader(0, 0, order);
+		join_leader(3, 0, order);
 	}
 	for (__u32 i = 0; i < THREADS / 2; i++) {
 		bear(i, i % CGROUPS);

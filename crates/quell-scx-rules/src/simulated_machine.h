@@ -138,15 +138,15 @@ static void part(__u32 slot)
 	drain_queue(NULL);
 }
 
-/* `Grant::join`: its threads are the leader's from now on, and it has no CPUs of its own. */
-static void join_leader(__u32 slot, __u32 leader)
+/* `Grant::join`: its threads are the leader's from now on, in this order, and it has no CPUs of its own. */
+static void join_leader(__u32 slot, __u32 leader, __u32 order)
 {
 	struct workload *w = &shared.workload[slot];
 	__u64 freed = 0;
 
 	if (w->leads || w->leader || shared.workload[leader].leader)
 		return;
-	shared.workload[leader].leads = 1;
+	shared.workload[leader].leads = order;
 	w->leader = slot == leader ? 0 : leader + 1;
 	shared.generation++;
 	if (slot != leader) {
@@ -260,6 +260,7 @@ static void begin_machine(struct machine machine)
 	together_on = machine.together;
 	caches_on = machine.caches > 1;
 	memset(turns, 0, sizeof(turns));
+	memset(services, 0, sizeof(services));
 	loop_waits = checks_overdue = false;
 	unserved = visited = overdue_checked_at = part_to_visit = next_patrol = boosts_checked_at = 0;
 	memset(blocked_lc, 0, sizeof(blocked_lc));

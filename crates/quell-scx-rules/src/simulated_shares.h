@@ -49,8 +49,8 @@ const char *simulation_spins_as_one(const __u32 *weights, __u64 settle, __u64 sp
 	begin_machine((struct machine){ .cpus = 1, .caches = 1, .calm = true, .together = true });
 	attach(0, true);
 	attach(1, true);
-	join_leader(0, 0);
-	join_leader(1, 0);
+	join_leader(0, 0, BY_WEIGHT);
+	join_leader(1, 0, BY_WEIGHT);
 	enact(0, 1, 0, 1, 0);
 	for (__u32 i = 0; i < 3; i++) {
 		bear(i, i < 2 ? 1 : 2);

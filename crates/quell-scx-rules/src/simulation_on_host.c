@@ -16,6 +16,7 @@
 #include "simulated_checks.h"
 #include "simulated_events.h"
 #include "simulated_shares.h"
+#include "simulated_progress.h"
 
 #define WHOLLY_EVERY 1000
 

@@ -52,6 +52,10 @@ pub const YIELDS: u32 = 2;
 /// But for queues of best-effort work that has a place in the line, which were reported just now.
 pub const CALM: u32 = 4;
 pub const NO_CPU: u32 = u32::MAX;
+/// A leader's queue is by weighted run time …
+pub const BY_WEIGHT: u32 = 1;
+/// … or first come, first served within the services' shares.
+pub const BY_PROGRESS: u32 = 2;
 /// Of CPUs, by who holds them and what is beside them.
 pub const CPU_KINDS: usize = 6;
 pub const KIND_SETS: usize = 8;

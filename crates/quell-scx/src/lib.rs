@@ -15,7 +15,7 @@
 //!   a thread of the same queue (`overtake.h`)
 //! - `bpf/queue`: the queues of waiting threads (`queues.h`, `numbers.h`), those of a slot by CPU (`bound.h`), by set of CPUs
 //!   (`masked.h`) and by cache (`cached.h`), and the choice between them (`divided.h`, `starving.h`); workloads that hold CPUs as
-//!   one (`together.h`), and their threads' weights (`reweigh.h`)
+//!   one (`together.h`): by their threads' weights (`reweigh.h`), or by progress (`progress.h`, `coming.h`, `edges.h`)
 //! - `bpf/groups`: the tree of cgroups (`groups.h`, `cgroups.h`), `cpu.max` (`quota.h`), a thread's workload (`slots.h`)
 //! - `bpf/serve`: deferrable servers: the budget (`budget.h`), the timer (`servers.h`), their threads (`serve.h`)
 //! - `bpf/tend`: the patrol's periodic work (`patrol.h`, `regroup.h`, `offline.h`, `cookies.h`), threads of the kernel (`upkeep.h`) and

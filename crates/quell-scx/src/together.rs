@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
-use quell_model::{CpuSet, Nanos, WorkloadId};
+use quell_model::{CpuSet, Nanos, QueueOrder, WorkloadId};
 
-use crate::layout::{MAX_SETTINGS, MAX_SLOTS};
+use crate::layout::{BY_PROGRESS, BY_WEIGHT, MAX_SETTINGS, MAX_SLOTS};
 use crate::{Grant, ScxError};
 
 /// What a thread is given.
@@ -35,22 +35,29 @@ impl Grant {
     pub fn leader_of(&self, id: WorkloadId) -> Option<WorkloadId> {
         let state = self.workload(id).ok()?;
         match state.leader.load(Acquire) {
-            0 => (state.leads.load(Acquire) == 1).then_some(id),
+            0 => (state.leads.load(Acquire) != 0).then_some(id),
             leader => Some(WorkloadId(leader - 1)),
         }
     }
 
-    /// From now on the workload's threads share the CPUs of the leader by weight; itself: it leads. It has no rights and holds no
-    /// CPUs of its own.
+    /// From now on the workload's threads share the CPUs of the leader, in this order; itself: it leads. It has no rights and
+    /// holds no CPUs of its own.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn join(&mut self, id: WorkloadId, leader: WorkloadId) -> Result<(), ScxError> {
+    pub fn join(&mut self, id: WorkloadId, leader: WorkloadId, order: QueueOrder) -> Result<(), ScxError> {
+        let leads = match order {
+            QueueOrder::Weight => BY_WEIGHT,
+            QueueOrder::Progress => BY_PROGRESS,
+        };
         if self.leader_of(id) == Some(leader) {
+            if self.workload(leader)?.leads.swap(leads, SeqCst) != leads {
+                self.look_anew(leader)?;
+            }
             return Ok(());
         }
         self.part(id)?;
-        self.workload(leader)?.leads.store(1, Release);
+        self.workload(leader)?.leads.store(leads, Release);
         let mut freed = CpuSet::EMPTY;
         if id != leader {
             let state = self.workload(id)?;
@@ -58,7 +65,9 @@ impl Grant {
             for off in [&state.guaranteed, &state.burst, &state.on_wake_up] {
                 off.store(0, Release);
             }
+            // Nor is it one that the loop has to give CPUs to.
             self.take_from_line(id)?;
+            self.outside_the_line.remove(id);
             freed = self.take_all(id);
         }
         self.look_anew(id)?;
@@ -72,8 +81,14 @@ impl Grant {
     pub fn part(&mut self, id: WorkloadId) -> Result<(), ScxError> {
         let Some(leader) = self.leader_of(id) else { return Ok(()) };
         if leader == id {
-            let led = |other: &&crate::layout::WorkloadState| other.leader.load(Acquire) == id.0 + 1;
-            self.shared().workload[..MAX_SLOTS].iter().filter(led).for_each(|other| other.leader.store(0, Release));
+            for other in (0..MAX_SLOTS as u32).map(WorkloadId) {
+                let leader = &self.workload(other)?.leader;
+                if leader.compare_exchange(id.0 + 1, 0, SeqCst, SeqCst).is_ok() {
+                    self.outside_the_line.insert(other);
+                }
+            }
+        } else {
+            self.outside_the_line.insert(id);
         }
         let state = self.workload(id)?;
         state.leader.store(0, Release);

@@ -1,7 +1,8 @@
 //! Decisions in words.
 
 use quell_model::{
-    GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, NoteKind, Part, PreemptionMode, Rule, Target, Verdict,
+    GrantCommand, Knob, KnobSetting, LeaseRequest, Nanos, NoteKind, Part, PreemptionMode, QueueOrder, Rule, Target,
+    Verdict,
 };
 
 use crate::watch::{Decision, What};
@@ -144,9 +145,12 @@ fn rule_text(rule: &Rule) -> String {
             format!("deferrable server on CPU {cpu}: {budget} every {period}, priority {priority}")
         }
         Rule::Together { leader: None, .. } => "exclusive CPUs again".to_owned(),
-        Rule::Together { workload, leader: Some(leader) } if workload == leader => {
-            "its CPUs are shared by weight with the workloads that join it".to_owned()
-        }
+        Rule::Together { workload, leader: Some(leader), order } if workload == leader => match order {
+            QueueOrder::Weight => "its CPUs are shared by weight with the workloads that join it".to_owned(),
+            QueueOrder::Progress => {
+                "its CPUs are shared with the workloads that join it, first come, first served".to_owned()
+            }
+        },
         Rule::Together { leader: Some(leader), .. } => format!("CPUs pooled with workload {}", leader.0),
     }
 }

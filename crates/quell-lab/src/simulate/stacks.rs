@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
-use quell_model::{Policy, Scheduler};
+use quell_model::{Policy, RuleKind, Scheduler};
 use quell_policy::AnyPolicy;
 use quell_sim::host::{Lending, capabilities};
 use quell_sim::scenario::{Owned, PolicySpec, Scenario, StackSpec, Treatment};
@@ -33,8 +33,11 @@ pub fn built(scenario: &Scenario, spec: &StackSpec, limits: &mut BTreeSet<String
     for policy in &spec.policies {
         policies.push((AnyPolicy::build(&policy.name, policy.deserializer())?, owned(policy)));
     }
+    let scheduler = spec.scheduler.unwrap_or(scenario.machine.scheduler());
     let grants = policies.iter().any(|(policy, _)| policy.describe().grants);
-    let lending = match spec.scheduler.unwrap_or(scenario.machine.scheduler()) {
+    let shares = policies.iter().any(|(policy, _)| policy.describe().has_rule(RuleKind::Together));
+    let lending = match scheduler {
+        Scheduler::Quell if shares => Lending::Scheduler,
         _ if !grants => Lending::Nothing,
         Scheduler::Kernel => Lending::Affinity,
         Scheduler::Auto | Scheduler::Quell => Lending::Scheduler,

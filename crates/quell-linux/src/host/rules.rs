@@ -52,7 +52,7 @@ fn none_of(rule: &Rule) -> Option<Rule> {
         Rule::Server { workload, cpu, period, priority, .. } => {
             Some(Rule::Server { workload, cpu, budget: quell_model::Nanos::ZERO, period, priority })
         }
-        Rule::Together { workload, .. } => Some(Rule::Together { workload, leader: None }),
+        Rule::Together { workload, order, .. } => Some(Rule::Together { workload, leader: None, order }),
     }
 }
 

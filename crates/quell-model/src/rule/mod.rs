@@ -5,6 +5,7 @@
 
 mod ban;
 mod occupancy;
+mod progress;
 mod server;
 mod together;
 
@@ -14,6 +15,7 @@ use crate::{CpuId, Nanos, WorkloadId};
 
 pub use ban::ban_holds;
 pub use occupancy::{Occupancy, Standing, next_holder, on_wake_up};
+pub use progress::{Bounds, Waiting, next_by_progress};
 pub use server::DeferrableServer;
 pub use together::overtakes;
 
@@ -73,15 +75,30 @@ pub enum Rule {
         /// Fixed priority among the CPU's servers; higher runs first.
         priority: u32,
     },
-    /// Workloads hold CPUs as one, and share them by weight: the workload's threads are in the queue of `leader`, whose CPUs and
-    /// rights count for all; of one workload's threads those with the larger weight get more. Itself: it leads. A thread that
-    /// wakes up may take the CPU of one that is far ahead: [`overtakes`]. `None` removes the rule; so does the leader's end.
+    /// Workloads hold CPUs as one: the workload's threads are in the queue of `leader`, whose CPUs and rights count for all.
+    /// Itself: it leads. `None` removes the rule; so does the leader's end.
     Together {
         /// The workload.
         workload: WorkloadId,
         /// Whose CPUs it shares.
         leader: Option<WorkloadId>,
+        /// The queue's order: the leader's rule says it.
+        #[serde(default)]
+        order: QueueOrder,
     },
+}
+
+/// Order of the queue of workloads that hold CPUs as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueOrder {
+    /// By weighted run time: of one workload's threads those with the larger weight get more. A thread that wakes up may take
+    /// the CPU of one that is far ahead: [`overtakes`].
+    #[default]
+    Weight,
+    /// First come, first served among the threads of workloads within their share, without preemption among them:
+    /// [`next_by_progress`].
+    Progress,
 }
 
 /// A rule without its values.

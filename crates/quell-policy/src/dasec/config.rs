@@ -45,6 +45,8 @@ parameters! {
         fewest_conflicts: u32 = 1, in 1..=1000;
         /// How long a swapped thread is bound to its core; a moment is 4 ms. Ours.
         bound: Bound = Bound::Moment;
+        /// Order of the services' threads in Quell's scheduler; elsewhere it is as printed. Ours: the paper has that form alone.
+        order: Order = Order::Progress;
     }
     check(config) {
         let DasecConfig { floor, ceiling, start_latency, .. } = config;
@@ -55,6 +57,16 @@ parameters! {
         }
         Ok(())
     }
+}
+
+/// Order of the services' threads where they hold CPUs as one; elsewhere the printed form runs, whatever this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// As the paper has it: by weights and wake-up latencies, decided once a period.
+    Printed,
+    /// First come, first served among services within their share ([`quell_model::rule::next_by_progress`]), without a period.
+    Progress,
 }
 
 /// What becomes of a latency in a case of which the text says nothing.
@@ -82,6 +94,13 @@ pub enum Bound {
     UntilNext,
     /// Until another swap.
     ForEver,
+}
+
+choices! {
+    Order {
+        Order::Printed = "printed",
+        Order::Progress = "progress",
+    }
 }
 
 choices! {

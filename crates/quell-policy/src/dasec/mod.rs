@@ -21,7 +21,7 @@ use quell_model::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use config::{Bound, DasecConfig, Unsaid};
+pub use config::{Bound, DasecConfig, Order, Unsaid};
 
 use config::MOMENT;
 
@@ -155,6 +155,21 @@ impl Dasec {
         is_over && !waits
     }
 
+    /// The host orders the threads by itself: those that are still bound from before are freed, and nothing else is done.
+    fn leave_to_the_host(&mut self, view: &View, plan: &mut Plan) -> Wake {
+        if self.under_way.is_some() || !self.monitor.tasks.iter().any(|task| task.asked.cpu.is_some()) {
+            return Wake::OnEvent;
+        }
+        if self.retry.is_ahead(view.now) {
+            return Wake::At(view.now + MOMENT);
+        }
+        self.retry.begun();
+        self.pool = view.pool();
+        rcr::free(&mut self.monitor.tasks);
+        self.write(view, plan);
+        Wake::OnEvent
+    }
+
     fn wake(&self) -> Wake {
         self.next.wake().sooner(self.bound_until.map_or(Wake::OnEvent, Wake::At))
     }
@@ -244,7 +259,10 @@ impl Policy for Dasec {
             let text = format!("the services do not hold their CPUs as one: {why}");
             plan.note(NoteKind::Warning, None, text);
         }
-        self.together.ask(view, plan);
+        self.together.ask(self.config.order, view, plan);
+        if self.config.order == Order::Progress && self.together.is() {
+            return self.leave_to_the_host(view, plan);
+        }
         let pool = view.pool();
         let shrank = !self.pool.is_subset(&pool);
         self.pool = pool;

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use quell_model::{
-    Class, CpuCount, CpuId, Outcome, Refusal, Rule, SchedClass, ThreadId, ThreadState, Topology, Workload, WorkloadId,
+    Class, CpuCount, CpuId, Outcome, QueueOrder, Refusal, Rule, SchedClass, ThreadId, ThreadState, Topology, Workload,
+    WorkloadId,
 };
 
 use super::*;
@@ -257,10 +258,38 @@ fn answer(scene: &mut Scene, verdict: &Verdict) {
     scene.events.extend((0..scene.plan.rules.len() as u32).map(outcome));
 }
 
+fn together(workload: u32, order: QueueOrder) -> Rule {
+    Rule::Together { workload: WorkloadId(workload), leader: Some(WorkloadId(0)), order }
+}
+
+#[test]
+fn by_progress_the_host_is_asked_and_nothing_else_is_done() {
+    let mut scene = Scene::new(4, 2, 4, DasecConfig::default());
+    let together = |workload| together(workload, QueueOrder::Progress);
+    assert_eq!(scene.plan.rules[..2], [together(0), together(1)]);
+    assert!(scene.plan.rules.contains(&Rule::Limit { workload: WorkloadId(0), cpus: 4 }));
+    answer(&mut scene, &Verdict::Applied(Nanos::ZERO));
+    for _ in 0..4 {
+        scene.period(|thread| Does(if thread == 0 { 1000 } else { 10 }, thread == 0, 0, 9));
+        assert!(scene.plan.rules.is_empty() && scene.plan.knobs.is_empty(), "{:?}", scene.plan);
+        assert_eq!(scene.wake, Wake::OnEvent);
+    }
+    // A host that lets them no more: the printed form.
+    let spec = Workload::new("another", Class::LatencyCritical, CpuCount::ZERO);
+    scene.view.workloads.spec.push(Some(spec.into()));
+    scene.step();
+    assert_eq!(scene.plan.rules[..3], [together(0), together(1), together(2)]);
+    answer(&mut scene, &Verdict::Refused(Refusal::Unsupported("not any more".into())));
+    for _ in 0..4 {
+        scene.period(|thread| Does(if thread == 0 { 1000 } else { 10 }, thread == 0, 0, 0));
+    }
+    assert!(scene.policy.monitor.tasks[0].asked.weight > 100, "{:?}", scene.policy.monitor.tasks[0]);
+}
+
 #[test]
 fn services_hold_cpus_as_one_where_the_host_can_and_a_host_that_cannot_is_asked_once() {
-    let mut scene = Scene::new(4, 2, 4, DasecConfig::default());
-    let together = |workload: u32| Rule::Together { workload: WorkloadId(workload), leader: Some(WorkloadId(0)) };
+    let mut scene = Scene::new(4, 2, 4, DasecConfig { order: Order::Printed, ..DasecConfig::default() });
+    let together = |workload| together(workload, QueueOrder::Weight);
     assert_eq!(scene.plan.rules[..2], [together(0), together(1)]);
     assert!(scene.plan.rules.contains(&Rule::Guaranteed { workload: WorkloadId(0), cpus: 4 }));
     answer(&mut scene, &Verdict::Applied(Nanos::ZERO));

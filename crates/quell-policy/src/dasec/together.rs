@@ -1,8 +1,12 @@
 //! Where the host can, the services hold their CPUs as one (§5: weights and latencies are the scheduler's own there). Then
 //! threads are not on cores of their own until they are moved: conflicts on one core do not arise, and `rcr` balances caches.
 
-use quell_model::{CpuCount, CpuId, CpuSet, Event, Outcome, Part, Plan, Refusal, Rule, Verdict, View, WorkloadId};
+use quell_model::{
+    CpuCount, CpuId, CpuSet, Event, Outcome, Part, Plan, QueueOrder, Refusal, Rule, Verdict, View, WorkloadId,
+};
 use serde::{Deserialize, Serialize};
+
+use super::config::Order;
 
 /// What is asked of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,7 +49,7 @@ impl Together {
     }
 
     /// Asks for it when services or CPUs have changed.
-    pub fn ask(&mut self, view: &View, plan: &mut Plan) {
+    pub fn ask(&mut self, order: Order, view: &View, plan: &mut Plan) {
         let (services, cpus) = (|| view.owned().filter(|(_, spec)| spec.is_lc()), view.pool().len() as u32);
         let is_known = services().map(|(id, _)| id).eq(self.members.iter().copied()) && cpus == self.cpus;
         if self.never || self.under_way.is_some() || is_known {
@@ -58,12 +62,25 @@ impl Together {
         self.leader = self.leader.filter(|id| self.members.contains(id)).or(self.members.first().copied());
         let Some(leader) = self.leader else { return };
         for &workload in &self.members {
-            plan.rules.push(Rule::Together { workload, leader: Some(leader) });
+            plan.rules.push(Rule::Together { workload, leader: Some(leader), order: order.of_queue() });
         }
         self.under_way = Some((plan.number, self.members.len() as u32));
         plan.rules
             .push(Rule::Guaranteed { workload: leader, cpus: requested(services().map(|(_, spec)| spec.cpus), cpus) });
         plan.rules.push(Rule::Rank { workload: leader, rank: 0 });
+        if order == Order::Progress {
+            // With all CPUs it has no use for the agent, which a queue that forms need not wake.
+            plan.rules.push(Rule::Limit { workload: leader, cpus });
+        }
+    }
+}
+
+impl Order {
+    fn of_queue(self) -> QueueOrder {
+        match self {
+            Order::Printed => QueueOrder::Weight,
+            Order::Progress => QueueOrder::Progress,
+        }
     }
 }
 

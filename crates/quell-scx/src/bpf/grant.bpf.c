@@ -51,6 +51,8 @@ __s32 OP(grant_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_fla
 		return prev_cpu;
 	__u32 slot = slot_of(p, t);
 
+	if (together_on)
+		end_sleep(t);
 	if (servers_on && slot < SYSTEM && workload_of(slot)->servers) {
 		__u32 cpu = select_server_cpu(p, slot);
 
@@ -171,6 +173,8 @@ static __always_inline void enqueue_and_seek(struct task_struct *p, struct threa
 	__u32 number = number_for(p, t, slot, now);
 	bool formed = begin_wait(t, number, now, came);
 
+	if (is_by_progress(slot))
+		update_blocked(t);
 	/*
 	 * Not a loop bound to some CPUs: best-effort work would be preempted again and again on CPUs where it may not
 	 * run.
@@ -213,6 +217,9 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 	}
 	__u32 slot = slot_of(p, t);
 
+	/* No CPU is chosen at the wake-up of a thread that is bound to one. */
+	if (together_on && (enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1)
+		end_sleep(t);
 	add_load(p, t, slot, now);
 	/* One that gives way to a thread of the kernel is the first of its queue. */
 	bool at_head = t->was_runnable && is_fifo(slot) && upkeep_on(cpu)->comes;
@@ -247,7 +254,6 @@ void OP(grant_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, shared.be_slice_ns, enq_flags);
 		return;
 	}
-	/* No CPU is chosen at the wake-up of a thread that is bound to one. */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && p->nr_cpus_allowed == 1 && try_insert_local(p, t, slot, cpu, enq_flags))
 		return;
 	enqueue_and_seek(p, t, slot, cpu, came, at_head, now, enq_flags);
@@ -282,6 +288,8 @@ void OP(grant_running, struct task_struct *p)
 	t->first = 0;
 	if (together_on && t->counted && is_leader(slot))
 		begin_vtime_turn(p, t, cpu, now);
+	if (is_by_progress(slot))
+		begin_service_turn(t);
 	advance_clock(p, t, now);
 	if (t->woke || !t->request)
 		t->request = now;
@@ -354,6 +362,11 @@ void OP(grant_quiescent, struct task_struct *p, __u64 deq_flags)
 	if (t) {
 		note_uninterruptible_sleep(p, t, deq_flags);
 		end_wait(p, t);
+		if (together_on) {
+			update_blocked(t);
+			if (deq_flags & SCX_DEQ_SLEEP)
+				begin_sleep(t);
+		}
 		remove_load(t);
 		t->was_runnable = 0;
 		t->runnable_since = 0;

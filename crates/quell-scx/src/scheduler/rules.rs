@@ -17,7 +17,7 @@ impl Scx {
         else {
             return match *rule {
                 Rule::SiblingBan { cpu, request_start } => Ok(self.ban(cpu, request_start, kicks)),
-                Rule::Together { workload, leader } => self.hold_as_one(workload, leader),
+                Rule::Together { workload, leader, order } => self.hold_as_one(workload, leader, order),
                 _ => self.serve(rule, kicks),
             };
         };

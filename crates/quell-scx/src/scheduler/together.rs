@@ -1,13 +1,18 @@
 //! Workloads that hold CPUs as one: asked for by rule, their threads' weights and wake-up latencies by knob.
 
-use quell_model::{Knob, KnobSetting, Nanos, Refusal, Target, Verdict, WorkloadId};
+use quell_model::{Knob, KnobSetting, Nanos, QueueOrder, Refusal, Target, Verdict, WorkloadId};
 
 use super::Scx;
 use crate::ScxError;
 use crate::together::ThreadSetting;
 
 impl Scx {
-    pub(super) fn hold_as_one(&mut self, id: WorkloadId, leader: Option<WorkloadId>) -> Result<Verdict, ScxError> {
+    pub(super) fn hold_as_one(
+        &mut self,
+        id: WorkloadId,
+        leader: Option<WorkloadId>,
+        order: QueueOrder,
+    ) -> Result<Verdict, ScxError> {
         let Some(leader) = leader else {
             self.grant.part(id)?;
             return Ok(Verdict::Applied(quell_linux::now()));
@@ -18,7 +23,7 @@ impl Scx {
         if let Some(why) = self.obstacle(id, leader) {
             return Ok(Verdict::Refused(why));
         }
-        self.grant.join(id, leader)?;
+        self.grant.join(id, leader, order)?;
         Ok(Verdict::Applied(quell_linux::now()))
     }
 

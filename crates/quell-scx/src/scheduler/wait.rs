@@ -56,7 +56,7 @@ impl Scx {
         self.reported = reported;
         let wakes = |event: &Event| match *event {
             Event::Yielded(..) => yields,
-            Event::QueueFormed(id) => !is_calm || !self.is_best_effort_in_line(id),
+            Event::QueueFormed(id) => self.is_below_its_limit(id) && (!is_calm || !self.is_best_effort_in_line(id)),
             _ => true,
         };
         let at_most = if is_calm { at_most.min(calm) } else { at_most };
@@ -66,6 +66,12 @@ impl Scx {
         };
         self.grant.listen_no_more();
         waited
+    }
+
+    /// May it be granted one more CPU?
+    fn is_below_its_limit(&self, id: WorkloadId) -> bool {
+        let state = self.grant.workload(id);
+        state.is_ok_and(|state| state.held.load(Relaxed) < state.limit.load(Relaxed))
     }
 
     /// Does a CPU that is yielded go to it without the loop, and is that soon enough?

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use quell_guest::lab_tests;
-use quell_model::{Class, CpuId, Nanos, Rule, WorkloadId};
+use quell_model::{Class, CpuId, Nanos, QueueOrder, Rule, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
@@ -83,7 +83,8 @@ fn loader() -> Machine {
 
 /// These hold CPUs as one from now on, or each its own again.
 fn hold(machine: &mut Machine, workloads: &[WorkloadId], leader: Option<WorkloadId>) {
-    let rules: Vec<Rule> = workloads.iter().map(|&workload| Rule::Together { workload, leader }).collect();
+    let rules: Vec<Rule> =
+        workloads.iter().map(|&workload| Rule::Together { workload, leader, order: QueueOrder::Weight }).collect();
     machine.apply(&rules, &[]);
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use quell_guest::{Lockstep, lab_tests};
 use quell_linux::{HostOptions, LinuxHost, Roots};
-use quell_model::{Class, CpuCount, Host, Rule, Selector, Signal, SignalSet, View, Workload, WorkloadId};
+use quell_model::{Class, CpuCount, Host, QueueOrder, Rule, Selector, Signal, SignalSet, View, Workload, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
 
 use crate::recorded::{Recorded, Recording};
@@ -245,7 +245,7 @@ lab_tests! {
             let parts = Parts { together: true, ..Parts::default() };
             let mut machine = Machine::with(ScxOptions { parts, ..ScxOptions::default() });
             let ids = ["one", "other"].map(|name| machine.attach(name, Class::LatencyCritical));
-            machine.apply(&ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]) }), &[]);
+            machine.apply(&ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]), order: QueueOrder::Weight }), &[]);
             machine.apply(&rights(ids[0], 1, 1, 0), &[]);
             let threads = threads_of(&groups);
             let before = machine.scx().grant().decisions();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use quell_guest::{Lockstep, lab_tests};
-use quell_model::{Class, CpuCount, Rule, Selector, Workload};
+use quell_model::{Class, CpuCount, QueueOrder, Rule, Selector, Workload};
 use quell_scx::{Parts, ScxOptions};
 
 use crate::support::*;
@@ -101,7 +101,10 @@ fn all_costs(together: bool) -> Vec<[u64; 4]> {
     all.push(costs(&[lc]));
     if together {
         let ids = ["one", "other"].map(|name| machine.attach(name, Class::LatencyCritical));
-        machine.apply(&ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]) }), &[]);
+        machine.apply(
+            &ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]), order: QueueOrder::Weight }),
+            &[],
+        );
         machine.apply(&rights(ids[0], 1, 1, 0), &[]);
         let overtaken = machine.scx().grant().decisions().overtaken;
         all.extend([costs(&[one]), costs(&[one, other])]);

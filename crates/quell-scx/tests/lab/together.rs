@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use quell_guest::lab_tests;
 use quell_model::{
-    Class, Event, Host, Knob, KnobSetting, Nanos, Outcome, Plan, Rule, Signal, SignalSet, Target, Verdict,
+    Class, Event, Host, Knob, KnobSetting, Nanos, Outcome, Plan, QueueOrder, Rule, Signal, SignalSet, Target, Verdict,
 };
 use quell_model::{ThreadId, WorkloadId};
 use quell_scx::{Parts, ScxOptions};
@@ -24,7 +24,7 @@ fn two(cpus: u32) -> Two {
     let parts = Parts { together: true, ..Parts::default() };
     let mut machine = Machine::with(ScxOptions { parts, ..ScxOptions::default() });
     let ids = ["one", "other"].map(|name| machine.attach(name, Class::LatencyCritical));
-    let together = ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]) });
+    let together = ids.map(|workload| Rule::Together { workload, leader: Some(ids[0]), order: QueueOrder::Weight });
     machine.apply(&together, &[]);
     machine.apply(&rights(ids[0], cpus, cpus, 0), &[]);
     Two { groups, ids, machine }
@@ -142,7 +142,7 @@ lab_tests! {
             let be = Group::new("be");
             let batch = two.machine.attach("be", Class::BestEffort);
             let mut reported = |workload, leader| {
-                let plan = Plan { rules: vec![Rule::Together { workload, leader }], ..Plan::default() };
+                let plan = Plan { rules: vec![Rule::Together { workload, leader, order: QueueOrder::Weight }], ..Plan::default() };
                 let mut outcomes = Vec::new();
                 two.machine.host.apply(&plan, &mut outcomes).unwrap();
                 format!("{outcomes:?}")

@@ -5,8 +5,8 @@
 //! at most, as that host does.
 
 use quell_model::{
-    Capabilities, CpuId, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Nanos, Refusal, Rule, RuleKind,
-    Support, Target, Verdict, Wake, WorkloadId,
+    Capabilities, CpuId, CpuSet, Event, GrantCommand, Holders, Knob, KnobSetting, Layer, Nanos, Policy, QueueOrder,
+    Refusal, Rule, RuleKind, Support, Target, Verdict, Wake, WorkloadId,
 };
 
 use super::{SimHost, actuators};
@@ -50,8 +50,11 @@ impl Lending {
         }
         found.rules.insert(RuleKind::Server, Support::Yes);
         let why = "the simulated kernel divides CPUs by cgroup and thread".to_owned();
-        let fix = "use Quell's scheduler on a real kernel: machine.scheduler = \"quell\"".to_owned();
-        found.rules.insert(RuleKind::Together, Support::No { why, fix });
+        let fix = "use Quell's scheduler: scheduler = \"quell\"".to_owned();
+        let in_order = Support::Partly("first come, first served; by weight on a real kernel alone".to_owned());
+        found
+            .rules
+            .insert(RuleKind::Together, if self == Lending::Scheduler { in_order } else { Support::No { why, fix } });
         found.grants = match self {
             Lending::Scheduler => Support::Yes,
             Lending::Affinity => Support::Partly(
@@ -150,10 +153,16 @@ impl SimHost {
         self.affinity = Some(Affinity::new(self.sim.kernel.cpus.len(), self.members.slots(), granted));
     }
 
-    /// Does every workload run where only granted ones do?
-    pub(crate) fn check_all_granted(&self, granted: Option<&[WorkloadId]>) -> Result<(), SimError> {
-        let Some(granted) = granted else { return Ok(()) };
-        let left_out = self.members.each().find(|(id, _)| !granted.contains(id));
+    /// Does every workload run where only those do that hold CPUs: by grants, or latency-critical ones as one?
+    pub(crate) fn check_all_hold<P: Policy>(&self, layers: &[Layer<P>]) -> Result<(), SimError> {
+        let may_hold = |id: &WorkloadId, is_lc: bool| {
+            layers.iter().any(|layer| {
+                let described = layer.policy.describe();
+                let holds = described.grants || (is_lc && described.has_rule(RuleKind::Together));
+                holds && layer.workloads.as_ref().is_none_or(|own| own.contains(id))
+            })
+        };
+        let left_out = self.members.each().find(|(id, member)| !may_hold(id, member.spec.is_lc()));
         left_out.map_or(Ok(()), |(_, member)| {
             Err(SimError::Scenario(format!(
                 "workload '{}' is granted no CPUs, and on Quell's own scheduler the simulator runs only what is: give it to \
@@ -175,6 +184,11 @@ impl SimHost {
         }
         let kernel = &mut self.sim.kernel;
         match rule {
+            Rule::Together { order: QueueOrder::Weight, leader: Some(_), .. } => {
+                return Verdict::Refused(Refusal::Unsupported(
+                    "the simulator has no queue of several workloads by weight".into(),
+                ));
+            }
             Rule::Server { cpu, .. } if kernel.topology.cpu(cpu).is_none() => return Verdict::Vanished,
             Rule::Server { workload, cpu, budget, period, priority } => {
                 let in_turns = self.members.get(workload).is_some_and(|member| !member.spec.is_lc());

@@ -85,7 +85,7 @@ impl Kernel {
             Class::Deadline => self.charge_deadline(task, cpu, span),
             Class::RealTime => self.charge_real_time(cpu, span),
             Class::Servers => self.charge_server(task, cpu, span),
-            Class::Grants => {}
+            Class::Grants => self.charge_granted(task, span),
             Class::Fair => {
                 if self.fair_charge(task, span) {
                     self.reschedule_lazily(cpu);

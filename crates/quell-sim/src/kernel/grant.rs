@@ -7,6 +7,7 @@ use quell_model::rule::{Occupancy, Standing, ban_holds, next_holder, on_wake_up}
 use quell_model::{CpuId, CpuSet, Event, Nanos, Rule, RuleKind, Topology, WorkloadId};
 
 use super::Kernel;
+use super::progress::Progress;
 use super::state::{State, TaskId};
 
 /// A best-effort thread gives way to another of its workload after this time, ns (our choice: a few ticks).
@@ -23,6 +24,7 @@ pub(crate) struct Grants {
     pub waiting: Vec<VecDeque<TaskId>>,
     pub standing: Vec<Standing>,
     pub rules: BTreeMap<(RuleKind, Option<WorkloadId>, Option<CpuId>), Rule>,
+    pub progress: Progress,
 }
 
 impl Grants {
@@ -34,6 +36,7 @@ impl Grants {
             waiting: Vec::new(),
             standing: Vec::new(),
             rules: BTreeMap::new(),
+            progress: Progress::default(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Kernel {
     pub(crate) fn dismiss(&mut self, slot: usize) {
         let gone = WorkloadId(slot as u32);
         self.grants.rules.retain(|&(_, workload, _), _| workload != Some(gone));
+        self.grants.progress.set_leader(gone, None);
         if let Some(standing) = self.grants.standing.get_mut(slot) {
             *standing = Standing::default();
         }
@@ -88,7 +92,9 @@ impl Kernel {
         if self.wake_served(task) {
             return;
         }
-        let (workload, last) = (WorkloadId(self.task(task).workload), CpuId(self.task(task).cpu as u32));
+        self.begin_progress(task);
+        let last = CpuId(self.task(task).cpu as u32);
+        let workload = WorkloadId(self.grants.progress.queue_of(self.task(task).workload) as u32);
         let queue = &mut self.grants.waiting[workload.index()];
         queue.push_back(task);
         if queue.len() == 1 {
@@ -104,8 +110,11 @@ impl Kernel {
     }
 
     pub(crate) fn leave_granted(&mut self, task: TaskId) {
-        let workload = self.task(task).workload as usize;
-        self.grants.waiting[workload].retain(|&other| other != task);
+        let queue = self.queue_of_granted(task);
+        self.grants.waiting[queue].retain(|&other| other != task);
+        if self.task(task).state == State::Sleeping {
+            self.end_progress(task);
+        }
         if self.is_running(task) {
             let cpu = self.task(task).cpu;
             self.reschedule(cpu);
@@ -118,13 +127,18 @@ impl Kernel {
         if seen.stopped {
             return;
         }
-        let (workload, ran) = (seen.workload as usize, self.now - seen.turn_began);
+        let (workload, ran) = (self.queue_of_granted(task), self.now - seen.turn_began);
         if !self.is_held_by(cpu, workload) {
             self.reports.preempted.push(task);
         }
-        let is_over = ran >= TURN && self.grants.holder[cpu].is_some();
+        let is_over = self.grants.holder[cpu].is_some() && (ran >= TURN || self.is_progress_over(task, workload));
         let queue = &mut self.grants.waiting[workload];
         if is_over { queue.push_back(task) } else { queue.push_front(task) }
+    }
+
+    /// The workload in whose queue the thread is.
+    fn queue_of_granted(&self, task: TaskId) -> usize {
+        self.grants.progress.queue_of(self.task(task).workload)
     }
 
     /// May the workload's threads run on this CPU?
@@ -135,7 +149,7 @@ impl Kernel {
 
     /// CPUs that the workload holds and does not use yet, less its threads that are on their way there.
     pub(crate) fn unused_grants(&self, workload: usize) -> usize {
-        let uses = |cpu: usize| self.cpus[cpu].current.is_some_and(|task| self.task(task).workload == workload as u32);
+        let uses = |cpu: usize| self.cpus[cpu].current.is_some_and(|task| self.queue_of_granted(task) == workload);
         let unused = (0..self.cpus.len()).filter(|&cpu| self.is_held_by(cpu, workload) && !uses(cpu)).count();
         unused.saturating_sub(self.grants.waiting[workload].len())
     }
@@ -161,7 +175,7 @@ impl Kernel {
         loop {
             let holder = self.grants.holder[cpu]?;
             if let Some(task) = current
-                && self.task(task).workload == holder.0
+                && self.queue_of_granted(task) == holder.index()
                 && self.task(task).state == State::Runnable
                 && !self.task(task).stopped
                 && !self.is_turn_over(task)
@@ -169,7 +183,11 @@ impl Kernel {
                 return Some(task);
             }
             let queue = &self.grants.waiting[holder.index()];
-            if let Some(place) = queue.iter().position(|&task| self.may_run(task, cpu)) {
+            let place = match self.grants.progress.leads(holder.index()) {
+                true => self.place_by_progress(holder.index(), cpu),
+                false => queue.iter().position(|&task| self.may_run(task, cpu)),
+            };
+            if let Some(place) = place {
                 let task = self.grants.waiting[holder.index()].remove(place)?;
                 self.tasks[task.0 as usize].cpu = cpu;
                 return Some(task);
@@ -188,9 +206,10 @@ impl Kernel {
     }
 
     fn is_turn_over(&self, task: TaskId) -> bool {
-        let seen = self.task(task);
-        let others_wait = !self.grants.waiting[seen.workload as usize].is_empty();
-        others_wait && !self.grants.standing[seen.workload as usize].lc && self.now - seen.turn_began >= TURN
+        let (seen, queue) = (self.task(task), self.queue_of_granted(task));
+        let others_wait = !self.grants.waiting[queue].is_empty();
+        let is_turns = others_wait && !self.grants.standing[queue].lc && self.now - seen.turn_began >= TURN;
+        is_turns || self.is_progress_over(task, queue)
     }
 
     pub(crate) fn tick_granted(&mut self, task: TaskId, cpu: usize) {
@@ -208,11 +227,25 @@ impl Kernel {
             Rule::Limit { workload, cpus } => self.grants.standing[workload.index()].limit = cpus,
             Rule::Rank { workload, rank } => self.grants.standing[workload.index()].rank = rank,
             Rule::SiblingBan { .. } => self.lift_bans(),
-            // [`Kernel::set_server`] has servers; the host refuses CPUs held as one.
-            Rule::Server { .. } | Rule::Together { .. } => {}
+            Rule::Together { workload, leader, .. } => self.join_leader(workload, leader),
+            // [`Kernel::set_server`] has servers.
+            Rule::Server { .. } => {}
         }
         if let Rule::Guaranteed { cpus: 0, .. } | Rule::Burst { cpus: 0, .. } = rule {
             self.grants.rules.remove(&rule.key());
+        }
+    }
+
+    /// The workload holds CPUs with the leader from now on, or alone: its threads wait where they belong.
+    fn join_leader(&mut self, workload: WorkloadId, leader: Option<WorkloadId>) {
+        self.grants.progress.set_leader(workload, leader);
+        let moved: Vec<TaskId> = self.grants.waiting.iter_mut().flat_map(std::mem::take).collect();
+        for task in moved {
+            let queue = self.queue_of_granted(task);
+            self.grants.waiting[queue].push_back(task);
+        }
+        for cpu in 0..self.cpus.len() {
+            self.reschedule(cpu);
         }
     }
 

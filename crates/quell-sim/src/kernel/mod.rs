@@ -4,7 +4,7 @@
 //! them away, `wakers` counts who woke whom, `fork` begins and ends threads that come and go during a run, `fair` is EEVDF and CFS over groups, `bandwidth` is cpu.max, `realtime` and
 //! `deadline` are the classes above, `throttle` limits the real-time class, `server` is the deferrable servers between,
 //! `balance` moves waiting threads, `partition` splits the CPUs, `grant` is Quell's own class where CPUs belong to
-//! workloads. `guest` is what differs where the CPUs are threads of a host, `phase` says what runs to who slows it down.
+//! workloads, `progress` the order in which some share theirs. `guest` is what differs where the CPUs are threads of a host, `phase` says what runs to who slows it down.
 
 mod balance;
 mod bandwidth;
@@ -19,6 +19,7 @@ mod guest;
 mod partition;
 mod phase;
 mod place;
+mod progress;
 mod realtime;
 mod server;
 mod state;

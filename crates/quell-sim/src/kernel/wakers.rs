@@ -14,6 +14,9 @@ impl Kernel {
         if task != waker {
             self.reports.wakers.count(task, waker);
         }
+        if self.is_granted(task) {
+            self.note_edge(task, waker);
+        }
         self.wake(task, work_ns, from);
         self.tasks[task.0 as usize].woken_by_thread = true;
     }

@@ -98,7 +98,7 @@ impl<'a, P: Policy> Run<'a, P> {
         match lending {
             Lending::Nothing => {}
             Lending::Affinity => host.lend_by_affinity(granted),
-            Lending::Scheduler => host.check_all_granted(granted.as_deref())?,
+            Lending::Scheduler => host.check_all_hold(&layers)?,
         }
         let names: Vec<&str> = layers.iter().map(|layer| layer.policy.describe().name).collect();
         let pool = host.sim().kernel().topology.all();

@@ -18,6 +18,7 @@ mod noise_floor;
 mod own;
 mod partitions;
 mod policies;
+mod progress;
 mod queueing;
 mod realtime;
 mod scenarios;

@@ -15,6 +15,7 @@
 #define QUELL_DISPATCH_H
 
 #include "queue/divided.h"
+#include "queue/progress.h"
 #include "hold/holders.h"
 #include "place/seek.h"
 #include "serve/serve.h"
@@ -187,6 +188,8 @@ GLOBAL_FUNC bool dispatch_next(__u32 cpu, __u32 slot, __u64 now)
 		return false;
 	__u32 number = next_queue(slot, cpu, now);
 
+	if (is_by_progress(slot) && take_by_progress(number, cpu, now))
+		return true;
 	if (is_fifo(slot))
 		return consume_first(number, now) || (has_parts(slot) && consume_part(slot, cpu, now));
 	if (throttled_groups)

@@ -30,6 +30,8 @@
 #define AWAY_REPORTED 1        /* a higher class has the CPU, as the kernel reported */
 #define AWAY_FOUND 2           /* found: the kernel does not report a running thread that becomes real-time */
 #define NO_CPU 0xffffffffU
+#define BY_WEIGHT 1            /* a leader's queue, by weighted run time (`queue/together.h`) */
+#define BY_PROGRESS 2          /* first come, first served within the services' shares (`queue/progress.h`) */
 #define CPU_KINDS 6            /* of CPUs: by the holder's class, and by whether a sibling has a holder (`place/kinds.h`) */
 #define KIND_SETS 8            /* a power of two */
 #define SETS 128               /* of CPUs by place; a power of two */
@@ -59,7 +61,7 @@ struct workload {
 	__u32 in_line;    /* does it have a place in the line? */
 	__u32 rank;
 	__u32 servers;    /* CPUs on which it has a server */
-	__u32 leads;      /* do others hold CPUs as one with it? Its queue is by time then */
+	__u32 leads;      /* the order of its queue, where others hold CPUs as one with it: BY_WEIGHT or BY_PROGRESS; 0: none do */
 	__u32 leader;     /* the slot with which it holds CPUs as one, plus one; 0: none, or it leads */
 	__u32 grace_signal; /* sent to a thread before it loses its CPU */
 	__u64 grace_ns;   /* ns that it runs on for at most; 0: no grace */

@@ -138,6 +138,12 @@ struct thread {
 	__u64 blocked_since; /* when it began to sleep without being interruptible, last */
 	__u32 boosted;         /* does it run because it was preempted in the kernel? (`tend/boost.h`) */
 
+	/* Where workloads hold CPUs as one by progress (`queue/edges.h`). */
+	__u32 waker;      /* the thread of its workload that woke it last, by number; 0: none has */
+	__u32 sleeps_on;  /* the thread on which it sleeps, by number; 0: none */
+	__s32 sleepers;   /* threads that sleep on it */
+	__u64 blocks;     /* what it added to its service's `blocked`, and which service that is */
+
 	__u64 mask; /* the number of the set of CPUs that it may use; 0: all */
 };
 

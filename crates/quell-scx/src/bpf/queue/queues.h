@@ -241,7 +241,7 @@ static __always_inline __u64 place_thread(struct thread *t, __u32 number)
 /* The thread's slice in ns: no longer than its group's quota lasts. */
 static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 {
-	__u64 slice = is_fifo(slot) ? shared.lc_slice_ns : shared.be_slice_ns;
+	__u64 slice = is_fifo(slot) && !is_by_progress(slot) ? shared.lc_slice_ns : shared.be_slice_ns;
 	struct group *g = group_at(t->group);
 
 	if (!g->limited)

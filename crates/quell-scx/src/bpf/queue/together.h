@@ -20,17 +20,21 @@
 
 #include "lib/state.h"
 
-/* Does a leader lead this slot's queue? */
+/* Is this slot's queue a leader's by weighted run time? */
 static __always_inline bool is_leader(__u32 slot)
 {
-	return together_on && workload_of(slot)->leads;
+	return together_on && workload_of(slot)->leads == BY_WEIGHT;
+}
+
+/* Is it one by progress? (`queue/progress.h`) */
+static __always_inline bool is_by_progress(__u32 slot)
+{
+	return together_on && slot < SYSTEM && workload_of(slot)->leads == BY_PROGRESS;
 }
 
 static __always_inline bool is_fifo(__u32 slot)
 {
-	const struct workload *w = workload_of(slot);
-
-	return w->lc && !(together_on && w->leads);
+	return workload_of(slot)->lc && !is_leader(slot);
 }
 
 /* Its threads are in the leader's queue. */
