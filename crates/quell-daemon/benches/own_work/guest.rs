@@ -26,8 +26,6 @@ pub const PROCESS: &str = "--process";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const CONFIGURATION: &str = "/tmp/own_work.toml";
 const SCHEDULER: &str = "/sys/kernel/sched_ext/state";
-/// The agent has met all workloads, and its first plans are carried out.
-const WARM_UP: Duration = Duration::from_secs(3);
 
 /// Runs the agent and sets the marks; with `symbols`, writes the kernel's functions to the output.
 pub fn run(work: &Work, symbols: bool) {
@@ -61,8 +59,8 @@ pub fn run(work: &Work, symbols: bool) {
 /// Sets both marks, on a CPU that is not the agent's.
 fn marks(work: &Work, symbols: bool) {
     match work.counted {
-        Counted::AgentsCpu { ms } => {
-            thread::sleep(WARM_UP);
+        Counted::AgentsCpu { after, ms } => {
+            thread::sleep(Duration::from_millis(after));
             Mark::Begin.set();
             thread::sleep(Duration::from_millis(ms));
         }

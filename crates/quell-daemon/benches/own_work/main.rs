@@ -76,7 +76,8 @@ fn count(work: &Work, functions: bool) -> u64 {
         let shown = found.iter().enumerate().filter(|(at, function)| *at < TOP || is_call(&function.name));
         for (_, function) in shown {
             let name = if function.side == Side::Programs { "(programs)" } else { &function.name };
-            let [spent, calls] = [&function.instructions, &function.calls].map(|by_cpu| on_counted(by_cpu) / work.units);
+            let [spent, calls] =
+                [&function.instructions, &function.calls].map(|by_cpu| on_counted(by_cpu) / work.units);
             println!("  {spent:>11} in {calls:>8} calls {:?} {name}", function.side);
         }
     }

@@ -22,8 +22,9 @@ pub struct Work {
 /// The CPUs whose instructions count, and from when to when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// That of the agent, which has it for itself, for this long (ms) after it has run for a while.
-    AgentsCpu { ms: u64 },
+    /// That of the agent, which has it for itself, for this long (ms) after it has run for so long (ms): then it has met all
+    /// workloads, and its first plans are carried out.
+    AgentsCpu { after: u64, ms: u64 },
     /// All of them, from the agent's start until Quell's scheduler is attached.
     AllCpus,
 }
@@ -36,7 +37,7 @@ const EDGEISO: Work = Work {
     critical: 2,
     others: 2,
     threads: 2,
-    counted: Counted::AgentsCpu { ms: 2_000 },
+    counted: Counted::AgentsCpu { after: 3_000, ms: 2_000 },
     units: 10,
     unit: "a look",
     bound: 600_000,
@@ -45,7 +46,7 @@ const EDGEISO: Work = Work {
 pub const WORK: &[Work] = &[
     EDGEISO,
     // At 128 CPUs, more than a guest has, twice as much is the bound: this is the part of the way there.
-    Work { name: "edgeiso-16", cpus: 16, bound: 600_000 + 600_000 * 10 / 122, ..EDGEISO },
+    Work { name: "edgeiso-12", cpus: 12, bound: 600_000 + 600_000 * 6 / 122, ..EDGEISO },
     Work {
         name: "dasec-4",
         policy: "dasec",
@@ -64,6 +65,7 @@ pub const WORK: &[Work] = &[
         critical: 20,
         others: 980,
         threads: 10,
+        counted: Counted::AgentsCpu { after: 20_000, ms: 2_000 },
         units: 100,
         unit: "a turn",
         bound: 350_000,
