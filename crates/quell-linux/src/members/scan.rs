@@ -43,7 +43,13 @@ impl Members {
     pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
         self.search.cpus_look.at = Some(now);
         self.scan_cpus(news)?;
-        let (is_full, present) = (self.full_scan_due(now), self.proc.population());
+        let is_full = self.full_scan_due(now);
+        if !is_full && !self.prompt_scan_due(now) {
+            return Ok(());
+        }
+        // Without an interval, each look is asked for.
+        let has_interval = self.options.scan_interval > Nanos::ZERO;
+        let present = if has_interval { self.proc.population() } else { None };
         let is_known = self.search.away.is_none() && self.full_look.at.is_some();
         if is_full && is_known && self.search.full_still.holds(present, now) {
             (self.full_look.at, self.search.prompt_look.at) = (Some(now), Some(now));
@@ -57,8 +63,6 @@ impl Members {
             if self.full_look.at.is_some() && is_scouts {
                 return self.have_it_looked(now, news);
             }
-        } else if !self.prompt_scan_due(now) {
-            return Ok(());
         } else {
             self.search.prompt_look.at = Some(now);
             if self.search.prompt_still.holds(present, now) {
