@@ -90,7 +90,7 @@ fn process(work: &Work, at: usize) -> Child {
     child
 }
 
-/// Has so many threads, which wake up each so many milliseconds; 0: never.
+/// Has this many threads, each of which wakes up at this interval (ms); 0: never.
 pub fn be_a_process(threads: &str, wakes: &str) -> ! {
     let [threads, wakes] = [threads, wakes].map(|number| number.parse::<u64>().expect("a number"));
     let pause = Duration::from_millis(if wakes == 0 { 1 << 40 } else { wakes });

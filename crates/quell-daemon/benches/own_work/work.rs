@@ -11,7 +11,7 @@ pub struct Work {
     pub others: usize,
     pub threads: usize,
     pub counted: Counted,
-    /// What is counted once is so many units …
+    /// The number of units in what is counted …
     pub units: u64,
     /// … of this name.
     pub unit: &'static str,
@@ -22,7 +22,7 @@ pub struct Work {
 /// The CPUs whose instructions count, and from when to when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// That of the agent, which has it for itself, for this long (ms) after it has run for so long (ms): then it has met all
+    /// That of the agent, which has it for itself, for `ms` after it has run for `after` (ms): then it has met all
     /// workloads, and its first plans are carried out.
     AgentsCpu { after: u64, ms: u64 },
     /// All of them, from the agent's start until Quell's scheduler is attached.
@@ -69,7 +69,6 @@ pub const WORK: &[Work] = &[
         units: 100,
         unit: "a turn",
         bound: 350_000,
-        ..EDGEISO
     },
     Work {
         name: "attach",
