@@ -32,6 +32,7 @@ mod scan;
 mod scout;
 mod selectors;
 mod sighting;
+mod still;
 mod survey;
 mod systemd;
 mod thread;
@@ -60,6 +61,7 @@ use quell_model::{Allowance, Controls, CpuSet, Nanos, SignalSet, Topology, View,
 
 use self::departure::Departures;
 use self::scout::{Away, Scout};
+use self::still::Still;
 use crate::cgroup::CpuV1;
 use crate::clock::Look;
 use crate::procfs::ProcFs;
@@ -101,6 +103,9 @@ struct Search {
     /// The costs of the last scan of everything, and of that one.
     full_cost: Option<Nanos>,
     prompt_cost: Option<Nanos>,
+    /// The machine's threads at the last look at everything, and where a policy waits for new ones.
+    full_still: Still,
+    prompt_still: Still,
     /// The last look at which CPUs are online.
     cpus_look: Look,
     /// Who looks where that takes long, once it did.

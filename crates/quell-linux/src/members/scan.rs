@@ -33,6 +33,8 @@ impl Members {
     pub fn selectors_changed(&mut self) {
         self.search.finder.selectors_changed();
         self.full_look.at = None;
+        self.search.full_still.forget();
+        self.search.prompt_still.forget();
         self.search.away.iter_mut().for_each(|away| away.outdated = true);
     }
 
@@ -41,7 +43,19 @@ impl Members {
     pub fn scan(&mut self, now: Nanos, news: &mut News) -> Result<(), LinuxError> {
         self.search.cpus_look.at = Some(now);
         self.scan_cpus(news)?;
-        if self.full_scan_due(now) {
+        let is_full = self.full_scan_due(now);
+        if !is_full && !self.prompt_scan_due(now) {
+            return Ok(());
+        }
+        // Without an interval, each look is asked for.
+        let has_interval = self.options.scan_interval > Nanos::ZERO;
+        let present = if has_interval { self.proc.population() } else { None };
+        let is_known = self.search.away.is_none() && self.full_look.at.is_some();
+        if is_full && is_known && self.search.full_still.holds(present, now) {
+            (self.full_look.at, self.search.prompt_look.at) = (Some(now), Some(now));
+            return Ok(());
+        }
+        if is_full {
             let was_long = |cost| cost > LOOPS_SHARE;
             let is_scouts = self.search.away.is_some()
                 || was_long(self.full_look.cost)
@@ -49,13 +63,18 @@ impl Members {
             if self.full_look.at.is_some() && is_scouts {
                 return self.have_it_looked(now, news);
             }
-        } else if !self.prompt_scan_due(now) {
-            return Ok(());
         } else {
             self.search.prompt_look.at = Some(now);
+            if self.search.prompt_still.holds(present, now) {
+                return Ok(());
+            }
+            self.search.prompt_still.look(present, now);
             let walk = Walk::begin();
             let result = self.look_where_somebody_waits(now, news);
             self.search.prompt_look.cost = lesser(&mut self.search.prompt_cost, walk.cost());
+            if !matches!(result, Ok(true)) {
+                self.search.prompt_still.forget();
+            }
             if result? {
                 return Ok(());
             }
@@ -65,6 +84,9 @@ impl Members {
         let walk = Walk::begin();
         let result = self.look_everywhere(now, news);
         self.full_look.cost = lesser(&mut self.search.full_cost, walk.cost());
+        let seen = present.filter(|_| result.is_ok());
+        self.search.full_still.look(seen, now);
+        self.search.prompt_still.look(seen, now);
         result
     }
 

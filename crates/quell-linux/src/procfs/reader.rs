@@ -47,7 +47,7 @@ pub struct ProcFs {
     root: PathBuf,
     directory: OwnedFd,
     /// Has it the numbers that this process's calls have?
-    is_own: bool,
+    pub(super) is_own: bool,
     text: Vec<u8>,
     entries: Vec<MaybeUninit<u8>>,
     /// By autogroup: a process of a session whose leader has ended.

@@ -23,7 +23,7 @@ pub const TRACED: [Signal; 5] =
 const FEW: usize = 32;
 
 /// Room for pairs of waker and wakee, at least; and by thread.
-const LEAST_EDGES: u32 = 4096;
+const LEAST_EDGES: u32 = 512;
 const EDGES_A_THREAD: u32 = 16;
 
 /// Soft interrupts of a shorter time say little.

@@ -35,6 +35,7 @@ use quell_model::{
 use serde::{Deserialize, Serialize};
 
 use self::budget::WorkloadRecord;
+use crate::kit::met::Met;
 use crate::kit::retry::{self, Retry};
 use crate::parameter::parameters;
 
@@ -115,6 +116,8 @@ pub struct Guard {
     threads: Vec<ThreadRecord>,
     /// By id.
     workloads: Vec<WorkloadRecord>,
+    #[serde(skip)]
+    met: Met,
     looked_at: Option<Nanos>,
     /// When threads were judged last.
     #[serde(default)]
@@ -132,6 +135,7 @@ impl Guard {
             config,
             threads: Vec::new(),
             workloads: Vec::new(),
+            met: Met::default(),
             looked_at: None,
             judged_at: None,
             retry: Retry::up_to(retry::FIRST),
@@ -178,6 +182,10 @@ impl Guard {
 
     /// Brings the workload records up to date; a guarantee beyond the pool counts as none.
     fn meet_workloads(&mut self, view: &View, plan: &mut Plan) {
+        if self.met.is_same(view) {
+            return;
+        }
+        self.met.meet(view);
         self.workloads.iter_mut().for_each(|record| record.seen = false);
         let pool = CpuCount::whole(view.pool().len() as u32);
         let mut promised = CpuCount::ZERO;

@@ -2,6 +2,7 @@
 //!
 //! - [`wanted`]: wanted → difference → plan → outcome → settled, or tried again;
 //! - [`retry`]: the time of the next try after a refusal;
+//! - [`met`]: whether the workloads are those that were met;
 //! - [`once`]: a remark that is made once;
 //! - [`periodic`]: sampling at intervals;
 //! - [`profile`]: a workload's usage, alone and beside others;
@@ -13,6 +14,7 @@
 
 pub mod contention;
 pub mod ladder;
+pub mod met;
 pub mod noise;
 pub mod once;
 pub mod periodic;
