@@ -9,6 +9,7 @@ mod asking;
 mod shared;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::time::Duration;
 
 use quell_page::{IDLE, ProgramLine, RUNNING, WHOLE_CPU};
 
@@ -122,6 +123,25 @@ impl Worker {
             is_asked()
         }
     }
+}
+
+/// What a worker of this process exports at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Tasks in its queue.
+    pub queued: u32,
+    /// How long the oldest one has waited.
+    pub waited: Duration,
+}
+
+/// What the workers of this process export, for its own tests and metrics.
+#[must_use]
+pub fn waiting() -> Vec<Waiting> {
+    let at = now();
+    let waited = |since: u64| Duration::from_nanos(if since == 0 { 0 } else { at.saturating_sub(since) });
+    let of =
+        |line: &ProgramLine| Waiting { queued: line.queued.load(Relaxed), waited: waited(line.task.load(Relaxed)) };
+    shared::lines().map(of).collect()
 }
 
 /// The program does not know since when the next task waits.

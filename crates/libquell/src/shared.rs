@@ -49,6 +49,11 @@ fn program() -> Option<&'static ProgramPage> {
     unsafe { PROGRAM.load(Acquire).as_ref() }
 }
 
+/// The lines of this process's workers.
+pub fn lines() -> impl Iterator<Item = &'static ProgramLine> {
+    program().into_iter().flat_map(|page| &page.lines).filter(|line| line.state.load(Acquire) != FREE)
+}
+
 /// What Quell says at this place; None before [`prepare`]. Zeros: nothing.
 pub fn said(at: usize) -> Option<&'static QuellLine> {
     // SAFETY: as for the program's page.

@@ -12,6 +12,7 @@ use quell_linux::{Exporting, HostOptions, LinuxHost, Roots};
 use quell_model::{
     Class, CpuCount, Event, Host, Nanos, Quality, Selector, Signal, SignalSet, View, Workload, WorkloadId,
 };
+use quell_page::{Answer, Hello, VERSION, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -269,6 +270,41 @@ fn a_stranger_learns_what_to_do_and_silent_ones_keep_no_program_out() {
         matches!(odd.read(&mut [0; 1]), Ok(0)) || odd.take_error().is_ok_and(|error| error.is_some())
     });
     assert_eq!(agent.exporting().processes, 1);
+}
+
+#[test]
+fn programs_that_are_killed_leave_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let talk = compiled("tests/talk.c", false, directory.path());
+    let mut agent = Agent::of(directory.path(), own_pid());
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let mut before = None;
+    for round in 0..12 {
+        let mut program = Program::start(&talk, &agent.socket());
+        program.attaches(&mut agent);
+        program.does("worker");
+        drop(program);
+        agent.until("its pages go with it", |agent| agent.exporting() == Exporting::default());
+        if round == 1 {
+            before = Some(open());
+        }
+    }
+    // Other tests of this program run beside.
+    let before = before.unwrap();
+    agent.until("no descriptor is left of them", |_| open() < before + 12);
+}
+
+#[test]
+fn another_version_is_refused_with_the_fix() {
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Agent::of(directory.path(), own_pid());
+    let mut newer = UnixStream::connect(agent.socket()).unwrap();
+    newer.write_all(&Hello { version: VERSION + 1 }.bytes()).unwrap();
+    newer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; Answer::SIZE];
+    newer.read_exact(&mut bytes).unwrap();
+    let answer = Answer::read(&bytes).unwrap();
+    assert!(answer.verdict == Verdict::Version && answer.words().contains("libquell"), "{}", answer.words());
 }
 
 #[test]

@@ -107,7 +107,10 @@ fn header(map: &MmapMut) -> &Header {
 /// Memory of a page, all of it there.
 fn memory(name: &str) -> Result<File, LinuxError> {
     let failed = |errno: rustix::io::Errno| LinuxError::io("make", "memory for a program's page")(errno.into());
-    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Linux before 6.3 does not know it; one with vm.memfd_noexec=2 wants it.
+    let file = memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL).or_else(|_| memfd_create(name, flags));
+    let file = file.map_err(failed)?;
     fallocate(&file, FallocateFlags::empty(), 0, SIZE as u64).map_err(failed)?;
     Ok(file.into())
 }
