@@ -7,6 +7,7 @@
 pub mod api;
 mod attribution;
 pub mod config;
+pub mod cooperate;
 pub mod drive;
 pub mod explain;
 mod failures;

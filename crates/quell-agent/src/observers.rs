@@ -1,6 +1,6 @@
 //! Everything that watches the loop of a running agent, started at once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
 use quell_linux::LinuxHost;
@@ -10,6 +10,7 @@ use crate::AgentError;
 use crate::api::control::{Call, Calls, calls};
 use crate::api::{self, About, Api, ApiConfig, Feed, Front, News, ShownPods};
 use crate::attribution::{Attribution, Shown};
+use crate::cooperate::Cooperation;
 use crate::record::Recorder;
 use crate::stack::{Layer, Stack, Witness};
 use crate::watch::{Roster, SIGNALS, Watch, watch};
@@ -39,6 +40,7 @@ pub struct Observers {
     calls: Option<Calls>,
     recorder: Option<Recorder>,
     attribution: Option<Attribution>,
+    cooperation: Option<Cooperation>,
     _api: Option<Api>,
 }
 
@@ -95,6 +97,21 @@ impl Observers {
     pub fn attribute(&mut self, view: &View, host: &mut LinuxHost) {
         if let Some(attribution) = &mut self.attribution {
             attribution.turned(view, host);
+        }
+    }
+
+    /// Programs that cooperate get their pages from now on. If that fails, they go on without.
+    pub fn cooperate(&mut self, directory: &Path, host: &LinuxHost) {
+        match Cooperation::start(directory, host.roots()) {
+            Ok(started) => self.cooperation = Some(started),
+            Err(error) => tracing::warn!("programs that cooperate get no pages: {error}"),
+        }
+    }
+
+    /// After a turn: their questions are answered.
+    pub fn answer_programs(&mut self, host: &mut LinuxHost) {
+        if let Some(cooperation) = &mut self.cooperation {
+            cooperation.turned(host);
         }
     }
 

@@ -13,6 +13,7 @@ pub mod cgroup;
 pub mod debugfs;
 pub mod doctor;
 pub mod engines;
+pub mod pages;
 pub mod procfs;
 pub mod resctrl;
 pub mod sched;
@@ -47,4 +48,4 @@ pub use members::{
 };
 pub use options::HostOptions;
 pub use roots::Roots;
-pub use sensors::{Privilege, privileges};
+pub use sensors::{Exporting, Privilege, privileges};

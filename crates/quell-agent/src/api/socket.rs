@@ -105,11 +105,11 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// The socket file, removed at the end.
-pub(super) struct Socket {
+pub(crate) struct Socket {
     path: PathBuf,
     /// Device and inode: the file at the path may be another's in the end.
     identity: (u64, u64),
-    pub(super) listener: UnixListener,
+    pub(crate) listener: UnixListener,
 }
 
 impl Socket {
@@ -117,6 +117,15 @@ impl Socket {
     /// is made beside and moved, never over something else.
     pub(super) fn bind(path: &Path, group: Option<&str>) -> Result<Socket, AgentError> {
         let group = group.map(look_for_group).transpose()?;
+        Socket::bind_with(path, group, if group.is_some() { 0o660 } else { 0o600 })
+    }
+
+    /// As [`Socket::bind`], for all users.
+    pub(crate) fn bind_for_all(path: &Path) -> Result<Socket, AgentError> {
+        Socket::bind_with(path, None, 0o666)
+    }
+
+    fn bind_with(path: &Path, group: Option<u32>, mode: u32) -> Result<Socket, AgentError> {
         let taken = || {
             let cause = io::ErrorKind::AddrInUse.into();
             failed(path, cause, "another agent answers there: stop it, or give this one another socket")
@@ -128,7 +137,6 @@ impl Socket {
         remove_dead(&beside)?;
         let listener = UnixListener::bind(&beside).map_err(|cause| failed(path, cause, ROOT))?;
         let finish = || {
-            let mode = if group.is_some() { 0o660 } else { 0o600 };
             if group.is_some() {
                 std::os::unix::fs::chown(&beside, None, group)?;
             }

@@ -111,7 +111,10 @@ impl Agent {
         let attribution = Some(config.attribution).filter(|it| it.enabled && !extras.once).map(|it| it.cost);
         let (front, record) = (extras.front.clone(), extras.record.clone());
         let observed = ObserverConfig { api, front, attribution, pods: ShownPods::default(), record };
-        let (observers, feed) = Observers::start(&observed, about, &mut stack)?;
+        let (mut observers, feed) = Observers::start(&observed, about, &mut stack)?;
+        if let Some(directory) = &extras.runtime {
+            observers.cooperate(directory, &host);
+        }
         let pods = Followed::start(&config, &extras, &mut host, observed.pods)?;
         let switch = Switch::kept_in(extras.switch.clone(), now());
         let departed = extras.departed.clone();
@@ -274,6 +277,7 @@ impl Agent {
         }
         self.observers.turned(self.stack.view(), self.stack.layers());
         self.observers.attribute(self.stack.view(), &mut self.host);
+        self.observers.answer_programs(&mut self.host);
         log(&self.stack, self.extras.shadow, &self.host);
         self.trouble.refusals.look(self.stack.layers(), time);
         self.stay_above();

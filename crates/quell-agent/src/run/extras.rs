@@ -45,6 +45,8 @@ pub struct Extras {
     pub pods: Option<Beside>,
     /// An API that answers already, in place of a new one.
     pub front: Option<Front>,
+    /// The directory in which programs that cooperate get their pages; None: they get none.
+    pub runtime: Option<PathBuf>,
 }
 
 impl Extras {

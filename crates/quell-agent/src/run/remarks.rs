@@ -1,7 +1,7 @@
 //! Facts about a workload that are no state of it.
 
-use quell_linux::{LinuxHost, Within};
-use quell_model::WorkloadId;
+use quell_linux::{Exporting, LinuxHost, Within};
+use quell_model::{WorkloadId, amount};
 
 use crate::wire::{Remark, RemarkKind};
 
@@ -13,6 +13,7 @@ pub fn of(host: &LinuxHost, id: WorkloadId, real_time: bool) -> Vec<Remark> {
         host.is_by_thread(id).then(by_thread),
         is_closed.then(no_real_time_budget),
         host.idle_within(id).map(not_idle_only),
+        exports(host.exporting(id)),
     ];
     all.into_iter().flatten().collect()
 }
@@ -30,6 +31,15 @@ pub fn no_real_time_budget() -> Remark {
     let text = "its cgroup has no real-time budget (cpu.rt_runtime_us is 0), so no policy can make it SCHED_FIFO; guard gives it \
                 nice -20 and short slices instead, which protects less: write a budget there";
     Remark { about: RemarkKind::NoRealTimeBudget, text: text.to_owned() }
+}
+
+/// Its programs cooperate; None: none does.
+#[must_use]
+pub fn exports(of: Exporting) -> Option<Remark> {
+    let processes = amount(of.processes, "process reports", "processes report");
+    let workers = amount(of.workers, "worker", "workers");
+    let text = format!("{processes} how long requests wait, of {workers}");
+    (of.processes > 0).then_some(Remark { about: RemarkKind::Exports, text })
 }
 
 /// Idle-only does not count on the whole machine.

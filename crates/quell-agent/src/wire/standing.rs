@@ -30,6 +30,8 @@ pub enum RemarkKind {
     NoRealTimeBudget,
     /// Idle-only counts within its session or cgroup alone.
     NotIdleOnly,
+    /// Processes of it export how long their requests wait.
+    Exports,
 }
 
 impl RemarkKind {
@@ -41,13 +43,14 @@ impl RemarkKind {
             RemarkKind::Limited => "limited",
             RemarkKind::NoRealTimeBudget => "no real-time budget",
             RemarkKind::NotIdleOnly => "not idle-only",
+            RemarkKind::Exports => "exports",
         }
     }
 
     /// Does it mean that the workload has less than the configuration asks for?
     #[must_use]
     pub fn is_bad(self) -> bool {
-        self != RemarkKind::Threaded
+        !matches!(self, RemarkKind::Threaded | RemarkKind::Exports)
     }
 }
 

@@ -192,6 +192,7 @@ fn work(
         pods: Some(worker.journal_of_pods()),
         departed: Some(departed.to_owned()),
         refused,
+        runtime: usual_socket.parent().map(|directory| directory.join("runtime")),
         ..Extras::default()
     };
     match run_agent(config, extras, journal, Some(worker), worker.stop())? {

@@ -334,6 +334,7 @@ mod tests {
                 status.workloads[0].class = Class::Be;
                 status.workloads[0].knobs = vec!["SCHED_IDLE".into()];
             }),
+            situation(remark(remarks::exports(quell_linux::Exporting { processes: 1, workers: 4 }).unwrap())),
             situation(|status| {
                 status.workloads[0].demotions = 9;
                 status.workloads[0].demotions_last_minute = 4;
@@ -364,6 +365,7 @@ mod tests {
             "limited",
             "no_rt_budget",
             "autogroup",
+            "exports",
             "flapping",
             "stale",
             "reload_refused",

@@ -5,6 +5,7 @@ mod allowances;
 mod apply;
 mod attach;
 mod differences;
+mod exported;
 mod limit;
 mod own;
 mod restore;
@@ -428,6 +429,9 @@ impl Host for LinuxHost {
         view.blank(wanted);
         self.sensors.observe(measured, &mut self.members, view)?;
         self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);
+        self.sensors.exported.merge(&self.members, view);
+        let kept_on = |id| self.standing.values.of(id).cpus.unwrap_or(self.members.online).len() as u32;
+        self.sensors.exported.notify(&self.members, view, kept_on);
         Ok(())
     }
 

@@ -4,12 +4,14 @@ mod attributed;
 pub(crate) mod bandwidth;
 pub(crate) mod canary;
 pub(crate) mod counted;
+mod exported;
 mod latency;
 mod quiet;
 mod threads;
 mod traced;
 mod usage;
 
+pub use exported::Exporting;
 pub use traced::Activity;
 
 use std::fmt::Debug;
@@ -19,6 +21,7 @@ use quell_model::{Capabilities, Nanos, Refusal, SampleRequest, Signal, SignalSet
 use self::attributed::Attributed;
 use self::bandwidth::Bandwidth;
 use self::canary::Canary;
+use self::exported::Exported;
 use self::latency::Latency;
 use self::threads::Threads;
 use self::traced::Traced;
@@ -97,6 +100,8 @@ pub(crate) struct Sensors {
     pub canary: Canary,
     pub latency: Latency,
     pub attributed: Attributed,
+    /// It measures no signal of its own: it adds to what the others and the scheduler measured.
+    pub exported: Exported,
 }
 
 impl Sensors {
@@ -109,18 +114,19 @@ impl Sensors {
             canary: Canary::new(roots),
             latency: Latency::default(),
             attributed: Attributed::default(),
+            exported: Exported::default(),
         }
     }
 
     /// In the order in which they observe: run times of cgroups after those of threads, which they replace, traced signals of
     /// threads after the threads, and estimates of full queues after memory's slowdown.
     fn all(&self) -> [&dyn Sensor; 7] {
-        let Sensors { threads, usage, traced, bandwidth, canary, latency, attributed } = self;
+        let Sensors { threads, usage, traced, bandwidth, canary, latency, attributed, .. } = self;
         [threads, usage, canary, traced, bandwidth, latency, attributed]
     }
 
     fn all_mut(&mut self) -> [&mut dyn Sensor; 7] {
-        let Sensors { threads, usage, traced, bandwidth, canary, latency, attributed } = self;
+        let Sensors { threads, usage, traced, bandwidth, canary, latency, attributed, .. } = self;
         [threads, usage, canary, traced, bandwidth, latency, attributed]
     }
 
@@ -136,6 +142,7 @@ impl Sensors {
     }
 
     pub fn begin(&mut self, id: WorkloadId, groups: &[Group]) -> Result<(), LinuxError> {
+        self.exported.begin(id);
         self.all_mut().into_iter().try_for_each(|sensor| sensor.begin(id, groups))
     }
 
