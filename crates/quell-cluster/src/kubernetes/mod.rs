@@ -1,8 +1,8 @@
 //! A Kubernetes cluster as a driver: nodes are hosts, pods are workloads, and every scheduler stays as it is.
 //!
-//! [`world`] is what the API server says, reduced ([`seen`]); [`seats`] gives pods that replace each other one number; [`show`] makes a
-//! view of it; [`driver`] carries plans out through [`calls`], as long as [`lease`] says that this controller leads. [`publish`] is the
-//! other side: a node's reports. [`show`], [`seats`], [`seen`] and [`cooling`] are pure.
+//! `world` is what the API server says, reduced (`seen`); `seats` gives pods that replace each other one number; `show` makes a
+//! view of it; `driver` carries plans out through `calls`, as long as `lease` says that this controller leads. `publish` is the
+//! other side: a node's reports. `show`, `seats`, `seen` and `cooling` are pure.
 
 pub mod calls;
 mod clean;
