@@ -39,6 +39,7 @@ test-kubernetes:
 	$(CARGO) build -p nri --locked --example log
 	$(CARGO) test -p nri --locked --test upstream -- --include-ignored
 	$(CARGO) build --locked --profile dist --package quell-cli --bin quell
+	$(CARGO) test -p quell-cluster --locked --test kubernetes -- --ignored --show-output --test-threads=1
 	QUELL_PROGRAM=$(CURDIR)/target/dist/quell $(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
 
 # Boots of the lab, those of all soaks together, and the repeated ones.

@@ -130,13 +130,16 @@ fn what_the_chart_writes_is_what_the_agent_reads() {
     assert!(of("attribution").is_subset(&keys("`[attribution]`")), "{:?}", of("attribution"));
     let metrics: BTreeSet<String> = of("metrics").iter().map(|key| format!("metrics.{key}")).collect();
     assert!(metrics.is_subset(&keys("`[api]` and `[metrics]`")), "{metrics:?}");
-    assert_eq!(written.len(), 3, "{written:?}");
+    assert_eq!(of("api"), BTreeSet::from(["group".to_owned()]));
+    assert_eq!(written.len(), 4, "{written:?}");
 }
 
 #[test]
 fn by_default_the_chart_observes_without_privileges() {
     assert_eq!(values()["kubernetes.mode"], "observe");
     assert_eq!(values()["priorityClassLabels.enabled"], false);
+    assert_eq!((&values()["cluster.enabled"], &values()["cluster.mode"]), (&Value::Bool(false), &"recommend".into()));
+    assert!(!chart("templates/cluster-roles.yaml").contains('*'));
     let capabilities = values()["capabilities"].clone();
     let has = |name: &str| capabilities.as_array().unwrap().iter().any(|one| one == name);
     // The step into the host's cgroup namespace takes two that are dropped then.

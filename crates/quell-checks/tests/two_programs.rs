@@ -7,7 +7,7 @@ use std::process::Command;
 const LABORATORY: [&str; 6] =
     ["quell-cluster-sim", "quell-evidence", "quell-guest", "quell-lab", "quell-play", "quell-sim"];
 
-/// The crates of the project that one links.
+/// The crates of the project that one links, and the client of an API server.
 fn linked(package: &str) -> Vec<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let words = ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package"];
@@ -15,7 +15,8 @@ fn linked(package: &str) -> Vec<String> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let names = text.lines().filter_map(|line| line.split(' ').next());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with("quell-")).map(str::to_owned).collect();
+    let mut names: Vec<String> =
+        names.filter(|name| name.starts_with("quell-") || *name == "kube").map(str::to_owned).collect();
     names.sort();
     names.dedup();
     names
@@ -29,6 +30,14 @@ fn the_product_links_nothing_of_the_laboratory() {
         let wrong: Vec<_> = product.iter().filter(|name| LABORATORY.contains(&name.as_str())).collect();
         assert!(wrong.is_empty(), "{program} links {wrong:?}");
     }
+}
+
+#[test]
+fn the_agent_and_the_laboratory_link_no_client_of_an_api_server() {
+    for program in ["quell-cli", "quell-lab"] {
+        assert!(!linked(program).iter().any(|name| name == "kube"), "{program}");
+    }
+    assert!(linked("quell-cluster").iter().any(|name| name == "kube"));
 }
 
 #[test]
@@ -51,10 +60,11 @@ fn compiled(packages: &[&str]) -> BTreeSet<String> {
     text.lines().filter(|line| !line.is_empty() && !line.starts_with("quell-cli ")).map(str::to_owned).collect()
 }
 
-/// Otherwise `packaging/build-static` compiles all of it a second time.
+/// Otherwise `packaging/build-static` compiles all of it a second time. `quell-cluster` has a client of the API server, whose features
+/// the others do without: it is compiled by itself.
 #[test]
 fn the_static_program_is_linked_of_what_the_packages_programs_are() {
-    let packages = compiled(&["-p", "quell-cli", "-p", "quell-lab", "-p", "quell-cluster"]);
+    let packages = compiled(&["-p", "quell-cli", "-p", "quell-lab"]);
     let of_its_own = |features: &[&str]| -> Vec<String> {
         compiled(&[&["-p", "quell-cli"], features].concat()).difference(&packages).cloned().collect()
     };

@@ -24,6 +24,24 @@ pub enum ClusterError {
         /// The fault, and the fix.
         why: String,
     },
+    /// A node's report is none.
+    #[error("the report of node {node}: {why}")]
+    Report {
+        /// The node.
+        node: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A call to the API server failed.
+    #[error("cannot {what} {object}: {why}")]
+    Kubernetes {
+        /// The operation.
+        what: String,
+        /// The object.
+        object: String,
+        /// The fault, and the fix where there is one.
+        why: String,
+    },
     /// There is no such policy.
     #[error("there is no cluster policy '{name}'; there are: {known}")]
     Policy {

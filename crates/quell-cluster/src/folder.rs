@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use quell_agent::AgentError;
 use quell_agent::api::{Api, Client};
-use quell_model::WorkloadId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -66,12 +65,12 @@ impl Folder {
         self.get("/v1/status")
     }
 
-    /// What the controller knows of a workload.
+    /// What the controller knows of a workload, by its number or its `NAMESPACE/NAME`.
     ///
     /// # Errors
     /// If no controller answers, or there is no such workload.
-    pub fn workload(&self, id: WorkloadId) -> Result<WorkloadReport, ClusterError> {
-        self.get(&format!("/v1/workloads/{}", id.0))
+    pub fn workload(&self, name: &str) -> Result<WorkloadReport, ClusterError> {
+        self.get(&format!("/v1/workloads/{name}"))
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClusterError> {
@@ -81,7 +80,7 @@ impl Folder {
             AgentError::NoAgent { cause, .. } => ClusterError::Live {
                 what: format!("no cluster answers at {}", socket.display()),
                 why: format!(
-                    "{cause}; start one with `quell-lab cluster live SCENARIO`, or name its folder with --dir"
+                    "{cause}; start one with `quell-lab cluster live SCENARIO` or `quell-cluster run`, or name its folder with --dir"
                 ),
             },
             other => ClusterError::Live { what: socket.display().to_string(), why: other.to_string() },
@@ -93,8 +92,8 @@ fn answers(board: Board) -> impl Fn(&str) -> Option<Value> + Send + Sync + 'stat
     move |path: &str| match path.strip_prefix("/v1/")? {
         "status" => serde_json::to_value(board.status()).ok(),
         path => {
-            let number = path.strip_prefix("workloads/")?.parse().ok()?;
-            serde_json::to_value(board.workload(WorkloadId(number))?).ok()
+            let id = board.named(path.strip_prefix("workloads/")?)?;
+            serde_json::to_value(board.workload(id)?).ok()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of a workload.
 
-use quell_model::cluster::ClusterView;
+use quell_model::cluster::{ClusterView, Measure};
 use quell_model::{Nanos, WorkloadId};
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -17,9 +17,12 @@ pub struct WorkloadReport {
     pub kind: String,
     /// Its host.
     pub host: Option<u32>,
-    /// Memory-buffer-full events a second of that host.
+    /// What the host's contention is measured by; None: not known.
+    #[serde(default)]
+    pub measure: Option<Measure>,
+    /// Contention of that host, by default memory-buffer-full events a second.
     pub contention: Option<f64>,
-    /// Its own.
+    /// Its own part.
     pub intensity: Option<f64>,
     /// Its reported latency.
     pub latency: Option<Nanos>,
@@ -38,12 +41,14 @@ pub struct WorkloadReport {
 pub fn of_workload(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -> WorkloadReport {
     let (workloads, at) = (&view.workloads, id.index());
     let host = workloads.host[at];
+    let measure = host.and_then(|host| view.measure(host));
     WorkloadReport {
         workload: id.0,
         kind: kind.to_owned(),
         host: host.map(|host| host.0),
-        contention: host.and_then(|host| view.hosts.contention[host.index()].usable()),
-        intensity: workloads.intensity[at].usable(),
+        measure,
+        contention: host.zip(measure).and_then(|(host, measure)| view.contention(host, measure)),
+        intensity: view.intensity(id, measure.unwrap_or_default()),
         latency: workloads.latency[at].usable(),
         predicted: workloads.predicted[at].usable(),
         threshold: workloads.threshold[at],
@@ -58,16 +63,15 @@ impl WorkloadReport {
     pub fn text(&self, screen: &Screen) -> String {
         let or = |value: Option<String>| value.unwrap_or_else(|| "not known".into());
         let time = |value: Option<Nanos>| or(value.map(|value| value.to_string()));
+        let measure = self.measure.unwrap_or_default();
+        let number = |value: f64| match measure {
+            Measure::Counters => quell_report::human::rate(value),
+            _ => format!("{value:.4}"),
+        };
         let mut text = format!("workload {} ({})\n", self.workload, self.kind);
         text += &format!("  host               {}\n", or(self.host.map(|host| host.to_string())));
-        text += &format!(
-            "  its contention     {} buffer-full events/s\n",
-            or(self.contention.map(quell_report::human::rate))
-        );
-        text += &format!(
-            "  own intensity      {} buffer-full events/s\n",
-            or(self.intensity.map(quell_report::human::rate))
-        );
+        text += &format!("  its contention     {} {}\n", or(self.contention.map(number)), measure.words());
+        text += &format!("  own intensity      {} {}\n", or(self.intensity.map(number)), measure.words());
         if self.slo.is_some() {
             text += &format!("  latency            {} (SLO {})\n", time(self.latency), time(self.slo));
             text += &format!("  predicted wait     {} (threshold {})\n", time(self.predicted), time(self.threshold));

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use quell_model::cluster::{
     ClusterCapabilities, ClusterDomain, ClusterEvent, ClusterOutcome, ClusterPart, ClusterPlan, ClusterRefusal,
-    ClusterVerdict, ClusterView, HostId, HostState, Movable, MoveEnd,
+    ClusterVerdict, ClusterView, Contended, HostId, HostState, Movable, MoveEnd,
 };
 use quell_model::{BytesPerSecond, CpuCount, Host, Quality, Sample, Wake, WorkloadId};
 
@@ -68,6 +68,9 @@ impl Host<ClusterDomain> for Cluster {
             self.count.refused += u32::from(matches!(verdict, ClusterVerdict::Refused(_)));
             report(ClusterPart::Move, at, verdict);
         }
+        for (at, command) in plan.marks.iter().enumerate() {
+            report(ClusterPart::Mark, at, self.mark(command.host, command.class));
+        }
         self.rebalance();
         Ok(())
     }
@@ -94,6 +97,15 @@ impl Cluster {
                 ClusterVerdict::Applied(now)
             }
         }
+    }
+
+    fn mark(&mut self, host: HostId, class: Contended) -> ClusterVerdict {
+        let Some(machine) = self.hosts.get_mut(host.index()).filter(|machine| machine.state != HostState::Gone) else {
+            return ClusterVerdict::Vanished;
+        };
+        machine.mark = class;
+        self.news.changed.1.push(host);
+        ClusterVerdict::Applied(self.clock.now())
     }
 
     fn cancel(&mut self, id: WorkloadId) -> ClusterVerdict {
@@ -128,6 +140,7 @@ impl Cluster {
     fn show_host(&self, at: usize, view: &mut ClusterView) {
         let (machine, hosts) = (&self.hosts[at], &mut view.hosts);
         hosts.state[at] = machine.state;
+        hosts.mark[at] = machine.mark;
         hosts.cores[at] = CpuCount((machine.cores * 1e3) as u32);
         hosts.cpus[at] = CpuCount(machine.claimable);
         hosts.memory[at] = machine.memory;

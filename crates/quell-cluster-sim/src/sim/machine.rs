@@ -2,7 +2,7 @@
 
 use quell_model::Nanos;
 use quell_model::WorkloadId;
-use quell_model::cluster::{HostId, HostState};
+use quell_model::cluster::{Contended, HostId, HostState};
 use quell_sim::contention::Profile;
 
 use super::balance::{Balances, Part};
@@ -25,6 +25,8 @@ pub struct Machine {
     pub link: f64,
     /// Fitness.
     pub state: HostState,
+    /// Its mark.
+    pub mark: Contended,
     /// Its workloads, by number.
     pub workloads: Vec<WorkloadId>,
     /// Thousandths of CPUs claimed, workloads under way to it included.

@@ -1,6 +1,6 @@
 //! Hosts and workloads that come and go.
 
-use quell_model::cluster::{ClusterEvent, HostId, HostState};
+use quell_model::cluster::{ClusterEvent, Contended, HostId, HostState};
 use quell_model::{CpuCount, WorkloadId};
 use quell_sim::Stream;
 
@@ -27,6 +27,7 @@ impl Cluster {
                     memory: (spec.memory_gib * GIB) as u64,
                     link: spec.link_gbit * 1e9 / 8.0,
                     state: HostState::Ready,
+                    mark: Contended::Quiet,
                     workloads: Vec::new(),
                     claimed_cpus: 0,
                     claimed_memory: 0,

@@ -11,7 +11,7 @@ use quell_model::cluster::{ClusterDomain, ClusterView};
 use quell_model::{Host, Layer, Stack, WorkloadId};
 
 use crate::ClusterError;
-use crate::policy::AnyClusterPolicy;
+use crate::policy::{AnyClusterPolicy, Judged};
 
 pub use status::{Board, Status};
 
@@ -22,6 +22,14 @@ pub trait Driver: Host<ClusterDomain, Error = ClusterError> {
 
     /// Will nothing happen any more?
     fn is_over(&self) -> bool;
+
+    /// What a person should know of it now, a line each.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A move was judged.
+    fn judged(&mut self, _: &Judged) {}
 }
 
 /// Controls a cluster until it is over or `stop` is set; `turned` is called after each turn.
@@ -37,8 +45,15 @@ pub fn control<D: Driver>(
     let Ok(mut stack) = Stack::new(vec![Layer::new(policy, None)], ClusterView::default(), None) else {
         unreachable!("one layer overlaps with no other");
     };
+    let mut latest = None;
     while !driver.is_over() && !stop.load(Ordering::Relaxed) {
         let wake = stack.turn(driver)?;
+        let judged = stack.layers()[0].policy.judged();
+        // The list is cut at its beginning now and then: its last one says where to go on.
+        let first =
+            latest.and_then(|last| judged.iter().rposition(|it| Some(it) == Some(&last))).map_or(0, |at| at + 1);
+        judged[first..].iter().for_each(|judged| driver.judged(judged));
+        latest = judged.last().cloned();
         turned(driver, &stack);
         driver.wait(wake)?;
     }

@@ -41,6 +41,9 @@ pub struct Status {
     pub failed: u32,
     /// Moves that the policy judged, and those of them that helped.
     pub judged: (u32, u32),
+    /// What a person should know, a line each.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 /// Where the loop puts what is asked for. Copies are the same.
@@ -75,6 +78,7 @@ impl Board {
         let judged = stack.layers()[0].policy.judged();
         shown.status.judged = (judged.len() as u32, judged.iter().filter(|judged| judged.helped).count() as u32);
         judged.clone_into(&mut shown.judged);
+        shown.status.remarks = driver.remarks();
         let ids = (0..shown.view.workloads.len()).map(|at| WorkloadId(at as u32));
         shown.kinds = ids.map(|id| driver.kind(id).to_owned()).collect();
     }
@@ -83,6 +87,15 @@ impl Board {
     #[must_use]
     pub fn status(&self) -> Status {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).status.clone()
+    }
+
+    /// The workload of this name: its number, or its kind where that is a name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<WorkloadId> {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let there =
+            |at: &usize| shown.view.workloads.present.get(*at).copied().unwrap_or(false) && shown.kinds[*at] == name;
+        name.parse().ok().map(WorkloadId).or_else(|| (0..shown.kinds.len()).find(there).map(|at| WorkloadId(at as u32)))
     }
 
     /// What is known of a workload; None: there is none of this number.

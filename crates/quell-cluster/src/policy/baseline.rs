@@ -1,7 +1,7 @@
 //! Placement by published rules that know no contention, and no moves.
 
 use quell_model::cluster::{
-    ClusterDescription, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView, HostId, PlaceCommand,
+    ClusterDescription, ClusterDomain, ClusterEvent, ClusterPlan, ClusterView, Contended, HostId, PlaceCommand,
 };
 use quell_model::{Nanos, Policy, Stream, Wake, WorkloadId};
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,9 @@ impl Baseline {
             Rule::LeastAllocated => {
                 let (cpus, memory) = self.round.left(view, host);
                 let part = |left: u64, of: u64| (left * 100).checked_div(of).unwrap_or(0);
-                (part(cpus, u64::from(hosts.cpus[at].0)) + part(memory, hosts.memory[at])) / 2
+                let allocated = (part(cpus, u64::from(hosts.cpus[at].0)) + part(memory, hosts.memory[at])) / 2;
+                // TaintToleration: 0 to 100 by the number of taints with PreferNoSchedule, and of weight 3.
+                allocated + if hosts.mark[at] == Contended::Contended { 0 } else { 300 }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Common parts of the cluster policies: the round's own view of room and contention, and workloads by host.
 
-use quell_model::cluster::{ClusterView, HostId, HostState};
+use quell_model::cluster::{ClusterView, HostId, HostState, Measure};
 use quell_model::{CpuCount, WorkloadId};
 
 /// The cluster as it will be after the decisions of this round: without it all workloads of a round run to one host.
@@ -9,7 +9,8 @@ use quell_model::{CpuCount, WorkloadId};
 pub struct Round {
     cpus: Vec<CpuCount>,
     memory: Vec<u64>,
-    contention: Vec<f64>,
+    /// By each measure, in their order.
+    contention: Vec<[f64; Measure::ALL.len()]>,
     /// CPUs in use by services.
     services: Vec<f64>,
     arrivals: Vec<u32>,
@@ -27,7 +28,11 @@ impl Round {
         self.memory.clone_from(&hosts.claimed_memory);
         self.contention.clear();
         // A host without a usable report is the last choice.
-        self.contention.extend(hosts.contention.iter().map(|sample| sample.usable().unwrap_or(f64::INFINITY)));
+        let of = |at: usize| {
+            let by = |measure| view.contention(HostId(at as u32), measure).unwrap_or(f64::INFINITY);
+            Measure::ALL.map(by)
+        };
+        self.contention.extend((0..hosts.len()).map(of));
         for counts in [&mut self.arrivals, &mut self.departures] {
             counts.clear();
             counts.resize(hosts.len(), 0);
@@ -67,10 +72,10 @@ impl Round {
         &self.by_host[self.first[host.index()] as usize..self.first[host.index() + 1] as usize]
     }
 
-    /// Contention of a host, its arrivals and departures of this round included.
+    /// Contention of a host by this measure, its arrivals and departures of this round included; infinite: not known.
     #[must_use]
-    pub fn contention(&self, host: HostId) -> f64 {
-        self.contention[host.index()]
+    pub fn contention(&self, host: HostId, by: Measure) -> f64 {
+        self.contention[host.index()][by.index()]
     }
 
     /// Workloads that this round brings to a host.
@@ -107,7 +112,9 @@ impl Round {
         let (at, of) = (host.index(), workload.index());
         self.cpus[at].0 += view.workloads.cpus[of].0;
         self.memory[at] += view.workloads.memory[of];
-        self.contention[at] += view.workloads.intensity[of].usable().unwrap_or(0.0);
+        for by in Measure::ALL {
+            self.contention[at][by.index()] += view.intensity(workload, by).unwrap_or(0.0);
+        }
         self.services[at] += service(view, workload);
         self.arrivals[at] += 1;
     }
@@ -120,7 +127,9 @@ impl Round {
 
     /// The workload leaves this host in this round; its room is kept until it has left.
     pub fn leaves(&mut self, view: &ClusterView, host: HostId, workload: WorkloadId) {
-        self.contention[host.index()] -= view.workloads.intensity[workload.index()].usable().unwrap_or(0.0);
+        for by in Measure::ALL {
+            self.contention[host.index()][by.index()] -= view.intensity(workload, by).unwrap_or(0.0);
+        }
         self.departures[host.index()] += 1;
     }
 

@@ -1,8 +1,10 @@
 //! The cluster policies: SDC's global scheduler and its baselines.
 
 mod baseline;
+mod beside;
 mod drs;
 mod kit;
+mod mark;
 mod sdc;
 mod verify;
 
@@ -11,7 +13,9 @@ use quell_model::{Policy, Wake};
 use serde::{Deserialize, Serialize};
 
 pub use baseline::{Baseline, Rule};
+pub use beside::Beside;
 pub use drs::{Drs, DrsConfig};
+pub use mark::Marker;
 pub use sdc::{SdcConfig, SdcGlobal, Trigger};
 pub use verify::{Judged, Verify};
 
@@ -27,6 +31,8 @@ pub enum AnyClusterPolicy {
     Baseline(Baseline),
     /// Entitlement evened out.
     Drs(Drs),
+    /// SDC's marks and moves, and the default scheduler, which prefers hosts with lower marks.
+    Beside(Box<Beside>),
 }
 
 /// Every name, with what it stands for.
@@ -34,6 +40,8 @@ pub const ALL: &[ClusterDescription] = &[
     sdc::DESCRIPTION,
     sdc::PUBLISHED,
     sdc::ALONE,
+    sdc::BESIDE,
+    sdc::TAINTS,
     baseline::NONE,
     baseline::RANDOM,
     baseline::NOVA_FILTER,
@@ -52,6 +60,8 @@ impl AnyClusterPolicy {
             "sdc-global" => AnyClusterPolicy::Sdc(SdcGlobal::new(SdcConfig::default())),
             "sdc-published" => AnyClusterPolicy::Sdc(SdcGlobal::new(SdcConfig::published())),
             "sdc-alone" => AnyClusterPolicy::Sdc(SdcGlobal::new(SdcConfig::alone())),
+            "sdc-beside" => AnyClusterPolicy::Beside(Box::new(Beside::new(true, seed))),
+            "sdc-taints" => AnyClusterPolicy::Beside(Box::new(Beside::new(false, seed))),
             "none" => baseline(Rule::FirstFit),
             "random" => baseline(Rule::Random),
             "nova-filter" => baseline(Rule::MostMemory),
@@ -75,7 +85,8 @@ impl AnyClusterPolicy {
     pub fn judged(&self) -> &[Judged] {
         match self {
             AnyClusterPolicy::Sdc(sdc) => sdc.judged(),
-            _ => &[],
+            AnyClusterPolicy::Beside(beside) => beside.judged(),
+            AnyClusterPolicy::Baseline(_) | AnyClusterPolicy::Drs(_) => &[],
         }
     }
 }
@@ -86,6 +97,7 @@ impl Policy<ClusterDomain> for AnyClusterPolicy {
             AnyClusterPolicy::Sdc(policy) => policy.describe(),
             AnyClusterPolicy::Baseline(policy) => policy.describe(),
             AnyClusterPolicy::Drs(policy) => policy.describe(),
+            AnyClusterPolicy::Beside(policy) => policy.describe(),
         }
     }
 
@@ -94,6 +106,7 @@ impl Policy<ClusterDomain> for AnyClusterPolicy {
             AnyClusterPolicy::Sdc(policy) => policy.step(view, events, plan),
             AnyClusterPolicy::Baseline(policy) => policy.step(view, events, plan),
             AnyClusterPolicy::Drs(policy) => policy.step(view, events, plan),
+            AnyClusterPolicy::Beside(policy) => policy.step(view, events, plan),
         }
     }
 }

@@ -20,12 +20,13 @@
 
 use quell_model::cluster::{
     ClusterDescription, ClusterDomain, ClusterEvent, ClusterPart, ClusterPlan, ClusterVerdict, ClusterView, HostId,
-    Movable, MoveCommand, MoveEnd, PlaceCommand,
+    Measure, Movable, MoveCommand, MoveEnd, PlaceCommand,
 };
 use quell_model::{Nanos, Policy, Wake, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use super::kit::{self, Round};
+use super::mark::Marker;
 use super::verify::{Judged, Verify};
 
 /// What begins a migration procedure.
@@ -62,6 +63,14 @@ pub struct SdcConfig {
     pub verify: bool,
     /// A move is given up after this time (ours).
     pub deadline: Nanos,
+    /// Does it place what waits? Not beside a scheduler that does (ours).
+    pub places: bool,
+    /// Does it move workloads?
+    pub moves: bool,
+    /// Does it mark hosts by their contention, for a scheduler beside it (ours)?
+    pub marks: bool,
+    /// Do others move before services, those with a known intensity (ours)?
+    pub others_first: bool,
 }
 
 impl Default for SdcConfig {
@@ -76,6 +85,10 @@ impl Default for SdcConfig {
             services: 0.7,
             verify: true,
             deadline: Nanos::from_secs(300),
+            places: true,
+            moves: true,
+            marks: false,
+            others_first: false,
         }
     }
 }
@@ -93,6 +106,12 @@ impl SdcConfig {
             verify: false,
             ..SdcConfig::default()
         }
+    }
+
+    /// Beside a scheduler that places what waits and prefers hosts with lower marks.
+    #[must_use]
+    pub fn beside(moves: bool) -> SdcConfig {
+        SdcConfig { places: false, moves, marks: true, others_first: true, ..SdcConfig::default() }
     }
 
     /// The variant against which the paper compares: services alone move.
@@ -123,6 +142,20 @@ pub(super) const ALONE: ClusterDescription = ClusterDescription {
     interval: Nanos::from_secs(30),
 };
 
+pub(super) const BESIDE: ClusterDescription = ClusterDescription {
+    name: "sdc-beside",
+    summary: "beside a scheduler that prefers hosts with less contention: others move first; each move is judged",
+    source: "ours, after SDC's Algorithm 5.1: docs/operate/cluster.md",
+    interval: Nanos::from_secs(30),
+};
+
+pub(super) const TAINTS: ClusterDescription = ClusterDescription {
+    name: "sdc-taints",
+    summary: "beside a scheduler that prefers hosts with less contention: no moves",
+    source: "ours: docs/operate/cluster.md",
+    interval: Nanos::from_secs(30),
+};
+
 /// The policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SdcGlobal {
@@ -130,6 +163,8 @@ pub struct SdcGlobal {
     /// Time of the next round.
     next: Nanos,
     verify: Verify,
+    #[serde(default)]
+    marker: Marker,
     /// The moves of the last plan, for its outcomes.
     ordered: Vec<WorkloadId>,
     #[serde(skip)]
@@ -146,6 +181,7 @@ impl SdcGlobal {
             config,
             next: Nanos::ZERO,
             verify: Verify::default(),
+            marker: Marker::default(),
             ordered: Vec::new(),
             round: Round::default(),
             pending: Vec::new(),
@@ -182,7 +218,7 @@ impl SdcGlobal {
     /// Waiting workloads go to the host with the lowest memory intensity on which they fit (§5.5.2, global placement).
     fn place(&mut self, view: &ClusterView, plan: &mut ClusterPlan) {
         for &workload in &self.pending {
-            if let Some(host) = lowest_cont_host(
+            if let Some((host, _)) = lowest_cont_host(
                 &self.round,
                 view,
                 workload,
@@ -212,19 +248,23 @@ impl SdcGlobal {
     /// The migration procedure of one service: lines 8 to 23.
     fn migrate(&mut self, view: &ClusterView, current: HostId, lsvm: WorkloadId, plan: &mut ClusterPlan) {
         let bounds = Bounds { services: self.config.services, a_round: self.config.a_round };
-        let h = lowest_cont_host(&self.round, view, lsvm, Some(current), &bounds);
-        let (target_vm, dest) = match h {
+        let first = if self.config.others_first { self.other(view, current, &bounds) } else { None };
+        let first = first.filter(|(other, to, by)| {
+            view.intensity(*other, *by) > Some(0.0) && self.is_worth(view, *other, current, *to, *by)
+        });
+        let chosen = first.or_else(|| match lowest_cont_host(&self.round, view, lsvm, Some(current), &bounds) {
             // Lines 9 to 14. The present host is a choice, too: it has the lowest intensity where no other has a lower.
-            Some(h) if self.round.contention(h) < self.round.contention(current) && may_move(view, lsvm) => (lsvm, h),
-            _ if !self.config.others => return,
-            // Lines 15 to 22.
-            _ => {
-                let Some(other) = high_cont_nlsvm(&self.round, view, current) else { return };
-                let Some(dest) = lowest_cont_host(&self.round, view, other, Some(current), &bounds) else { return };
-                (other, dest)
+            Some((h, by))
+                if self.round.contention(h, by) < self.round.contention(current, by) && may_move(view, lsvm) =>
+            {
+                Some((lsvm, h, by))
             }
-        };
-        if !self.config.as_published && !self.is_worth(view, target_vm, current, dest) {
+            _ if !self.config.others || self.config.others_first => None,
+            // Lines 15 to 22.
+            _ => self.other(view, current, &bounds),
+        });
+        let Some((target_vm, dest, by)) = chosen else { return };
+        if !self.config.as_published && !self.is_worth(view, target_vm, current, dest, by) {
             return;
         }
         if !self.config.as_published {
@@ -237,11 +277,18 @@ impl SdcGlobal {
         plan.moves.push(MoveCommand { workload: target_vm, to: dest, deadline: view.now + self.config.deadline });
     }
 
+    /// The host's most intensive workload that is no service, and its best destination.
+    fn other(&self, view: &ClusterView, current: HostId, bounds: &Bounds) -> Option<(WorkloadId, HostId, Measure)> {
+        let other = high_cont_nlsvm(&self.round, view, current)?;
+        let (dest, by) = lowest_cont_host(&self.round, view, other, Some(current), bounds)?;
+        Some((other, dest, by))
+    }
+
     /// Is the destination, the newcomer included, better by the margin, and has this round taken no other from the source?
-    fn is_worth(&self, view: &ClusterView, moved: WorkloadId, from: HostId, to: HostId) -> bool {
-        let intensity = view.workloads.intensity[moved.index()].usable().unwrap_or(0.0);
-        let after = self.round.contention(to) + intensity;
-        after < self.round.contention(from) * (1.0 - self.config.margin)
+    fn is_worth(&self, view: &ClusterView, moved: WorkloadId, from: HostId, to: HostId, by: Measure) -> bool {
+        let intensity = view.intensity(moved, by).unwrap_or(0.0);
+        let after = self.round.contention(to, by) + intensity;
+        after < self.round.contention(from, by) * (1.0 - self.config.margin)
             && self.round.departures(from) < self.config.a_round
     }
 }
@@ -264,24 +311,32 @@ impl Bounds {
 }
 
 /// `lowest_cont_host`: the host with the lowest memory intensity on which the workload fits, apart from one, and from those
-/// that would exceed the bounds.
+/// that would exceed the bounds. Of several measures the best that one of them has in common with that one decides: hosts
+/// without it are no choice. One without any report is the last choice.
 fn lowest_cont_host(
     round: &Round,
     view: &ClusterView,
     workload: WorkloadId,
     but: Option<HostId>,
     bounds: &Bounds,
-) -> Option<HostId> {
-    round
-        .choices(view, workload)
-        .filter(|host| Some(*host) != but && bounds.allow(round, view, *host, workload))
-        .min_by(|a, b| round.contention(*a).total_cmp(&round.contention(*b)).then(a.cmp(b)))
+) -> Option<(HostId, Measure)> {
+    let measure = |host| but.map_or(Some(Measure::Counters), |from| view.common(from, host));
+    let choices = || {
+        round.choices(view, workload).filter(|host| Some(*host) != but && bounds.allow(round, view, *host, workload))
+    };
+    let of_source = || but.and_then(|from| view.measure(from));
+    let by = choices().filter_map(measure).min().or_else(of_source).unwrap_or_default();
+    choices()
+        .filter(|host| measure(*host).is_none_or(|its| its == by))
+        .min_by(|a, b| round.contention(*a, by).total_cmp(&round.contention(*b, by)).then(a.cmp(b)))
+        .map(|host| (host, by))
 }
 
 /// `high_cont_nlsvm`: the host's most memory-intensive workload that is not latency-sensitive and may move.
 fn high_cont_nlsvm(round: &Round, view: &ClusterView, host: HostId) -> Option<WorkloadId> {
     let workloads = &view.workloads;
-    let intensity = |id: &WorkloadId| workloads.intensity[id.index()].usable().unwrap_or(0.0);
+    let by = view.measure(host).unwrap_or_default();
+    let intensity = |id: &WorkloadId| view.intensity(*id, by).unwrap_or(0.0);
     let others =
         round.on(host).iter().copied().filter(|id| !workloads.class[id.index()].is_lc() && may_move(view, *id));
     others.max_by(|a, b| intensity(a).total_cmp(&intensity(b)).then(b.cmp(a)))
@@ -297,6 +352,8 @@ impl Policy<ClusterDomain> for SdcGlobal {
         match self.config {
             SdcConfig { as_published: true, others: true, .. } => &PUBLISHED,
             SdcConfig { as_published: true, others: false, .. } => &ALONE,
+            SdcConfig { places: false, moves: false, .. } => &TAINTS,
+            SdcConfig { places: false, .. } => &BESIDE,
             _ => &DESCRIPTION,
         }
     }
@@ -308,8 +365,10 @@ impl Policy<ClusterDomain> for SdcGlobal {
         kit::make_room(&mut self.ordered, view);
         let is_due = view.now >= self.next;
         kit::pending(view, &mut self.pending);
-        if is_due || !self.pending.is_empty() {
+        if is_due || !self.pending.is_empty() && self.config.places {
             self.round.begin(view);
+        }
+        if self.config.places {
             self.place(view, plan);
         }
         if is_due {
@@ -325,7 +384,10 @@ impl Policy<ClusterDomain> for SdcGlobal {
                     }
                 }
             }
-            for at in 0..view.hosts.len() {
+            if self.config.marks {
+                self.marker.mark(view, &mut plan.marks);
+            }
+            for at in 0..if self.config.moves { view.hosts.len() } else { 0 } {
                 let host = HostId(at as u32);
                 for on in 0..self.round.on(host).len() {
                     let lsvm = self.round.on(host)[on];

@@ -55,6 +55,8 @@ pub enum ClusterPart {
     Move(u32),
     /// The cancellation at this index.
     Cancel(u32),
+    /// The mark at this index.
+    Mark(u32),
 }
 
 /// The outcome of a command; each command has its own.

@@ -2,12 +2,14 @@
 
 mod budget;
 mod event;
+mod measure;
 mod plan;
 mod view;
 
 pub use budget::{Budget, BudgetBook, Spent};
 pub use event::{ClusterEvent, ClusterOutcome, ClusterPart, ClusterRefusal, ClusterVerdict, MoveEnd};
-pub use plan::{ClusterPlan, MoveCommand, PlaceCommand};
+pub use measure::{Contended, Measure};
+pub use plan::{ClusterPlan, MarkCommand, MoveCommand, PlaceCommand};
 pub use view::{ClusterScope, ClusterView, HostId, HostState, Hosts, Movable, Workloads};
 
 use crate::{Domain, Nanos, WorkloadId};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::HostId;
+use super::{Contended, HostId};
 use crate::{Nanos, WorkloadId};
 
 /// Gives a waiting workload a host.
@@ -25,6 +25,15 @@ pub struct MoveCommand {
     pub deadline: Nanos,
 }
 
+/// Marks a host by its class of contention. What else places workloads there prefers hosts of lower classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkCommand {
+    /// The host.
+    pub host: HostId,
+    /// Its class.
+    pub class: Contended,
+}
+
 /// A cluster policy's commands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterPlan {
@@ -36,6 +45,9 @@ pub struct ClusterPlan {
     pub moves: Vec<MoveCommand>,
     /// Moves to end.
     pub cancels: Vec<WorkloadId>,
+    /// Marks.
+    #[serde(default)]
+    pub marks: Vec<MarkCommand>,
     /// Notes for people.
     pub notes: Vec<(Option<WorkloadId>, String)>,
 }
@@ -47,12 +59,13 @@ impl ClusterPlan {
         self.places.clear();
         self.moves.clear();
         self.cancels.clear();
+        self.marks.clear();
         self.notes.clear();
     }
 
     /// Is there nothing to do?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty() && self.moves.is_empty() && self.cancels.is_empty()
+        self.places.is_empty() && self.moves.is_empty() && self.cancels.is_empty() && self.marks.is_empty()
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Contended, Measure};
 use crate::{BytesPerSecond, Class, CpuCount, Nanos, Sample, Slo, WorkloadId};
 
 /// A host's place in the view's columns; reused only after the host went.
@@ -66,6 +67,12 @@ pub struct Hosts {
     pub used_cpus: Vec<Sample<f64>>,
     /// Memory intensity: memory-buffer-full events a second of all its workloads (snu2020 §5.3.1).
     pub contention: Vec<Sample<f64>>,
+    /// Contention by the other measures, in the order of [`Measure::WITHOUT_COUNTERS`].
+    #[serde(default)]
+    pub substitutes: Vec<[Sample<f64>; 3]>,
+    /// Its mark.
+    #[serde(default)]
+    pub mark: Vec<Contended>,
     /// Time of its last report.
     pub reported: Vec<Nanos>,
 }
@@ -95,6 +102,9 @@ pub struct Workloads {
     pub pending_since: Vec<Option<Nanos>>,
     /// Memory-buffer-full events a second.
     pub intensity: Vec<Sample<f64>>,
+    /// Its part, 0–1, of the time that its host's workloads waited for others: it ran then.
+    #[serde(default)]
+    pub share: Vec<Sample<f64>>,
     /// Soft interrupts a second on its behalf.
     pub softirqs: Vec<Sample<f64>>,
     /// CPUs in use.
@@ -153,6 +163,8 @@ impl Hosts {
         self.claimed_memory.resize(number, 0);
         self.used_cpus.resize(number, Sample::default());
         self.contention.resize(number, Sample::default());
+        self.substitutes.resize(number, [Sample::default(); 3]);
+        self.mark.resize(number, Contended::Quiet);
         self.reported.resize(number, Nanos::ZERO);
     }
 
@@ -189,6 +201,7 @@ impl Workloads {
         self.moving_to.resize(number, None);
         self.pending_since.resize(number, None);
         self.intensity.resize(number, Sample::default());
+        self.share.resize(number, Sample::default());
         self.softirqs.resize(number, Sample::default());
         self.used_cpus.resize(number, Sample::default());
         self.latency.resize(number, Sample::default());
@@ -203,6 +216,39 @@ impl Workloads {
 }
 
 impl ClusterView {
+    /// Contention of a host by this measure; None: not known.
+    #[must_use]
+    pub fn contention(&self, host: HostId, measure: Measure) -> Option<f64> {
+        let (hosts, at) = (&self.hosts, host.index());
+        match measure {
+            Measure::Counters => hosts.contention[at].usable(),
+            other => hosts.substitutes[at][other.index() - 1].usable(),
+        }
+    }
+
+    /// The part of its host's contention that is a workload's; without counters by its part of the time that others waited.
+    #[must_use]
+    pub fn intensity(&self, workload: WorkloadId, measure: Measure) -> Option<f64> {
+        let (workloads, at) = (&self.workloads, workload.index());
+        match measure {
+            Measure::Counters => workloads.intensity[at].usable(),
+            other => Some(workloads.share[at].usable()? * self.contention(workloads.host[at]?, other)?),
+        }
+    }
+
+    /// The best measure that a host has; None: nothing is known of it.
+    #[must_use]
+    pub fn measure(&self, host: HostId) -> Option<Measure> {
+        Measure::ALL.into_iter().find(|measure| self.contention(host, *measure).is_some())
+    }
+
+    /// The best measure that both hosts have.
+    #[must_use]
+    pub fn common(&self, one: HostId, other: HostId) -> Option<Measure> {
+        let has = |host, measure| self.contention(host, measure).is_some();
+        Measure::ALL.into_iter().find(|&measure| has(one, measure) && has(other, measure))
+    }
+
     /// Is there room for a workload of this size on a host that takes workloads?
     #[must_use]
     pub fn has_room(&self, host: HostId, cpus: CpuCount, memory: u64) -> bool {
