@@ -174,9 +174,10 @@ impl Machine for ThisMachine<'_> {
             Some(Ok(scheduler)) => scheduler,
             other => {
                 self.journal = Some(linux.take_journal());
-                return Ok(
-                    other.map_or(Ok(Outcome::Stopped), |refused| Err(self.refused(refused.err().expect("an error"))))
-                );
+                return Ok(match other.and_then(Result::err) {
+                    Some(error) => Err(self.refused(error)),
+                    None => Ok(Outcome::Stopped),
+                });
             }
         };
         self.stage(watchdog_timeout);

@@ -43,7 +43,10 @@ fn main() -> ExitCode {
         let is_within = spent <= work.bound;
         all_within &= is_within;
         let verdict = if is_within { "within" } else { "ABOVE" };
-        println!("{:<22} {spent:>13} instructions, {verdict} {} {}", work.name, work.bound, work.unit);
+        println!(
+            "{:<22} {spent:>13} instructions {}, {verdict} {}; goal {}",
+            work.name, work.unit, work.bound, work.goal
+        );
     }
     if all_within { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

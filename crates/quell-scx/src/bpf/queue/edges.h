@@ -31,18 +31,21 @@ struct service services[MAX_SLOTS];
 #define service_of(slot) AT(services, slot, MAX_SLOTS)
 
 /* What this thread blocks is counted anew: it begins or ceases to wait, or its sleepers are others. */
-static __always_inline void update_blocked(struct thread *t)
+GLOBAL_FUNC int update_blocked(struct thread *t)
 {
+	if (!t)
+		return 0;
 	__u64 blocks = t->waits_in && t->sleepers > 0 ? (__u64)t->member << 32 | (__u32)t->sleepers : 0;
 
 	if (blocks == t->blocks)
-		return;
+		return 0;
 	__u64 before = __sync_lock_test_and_set(&t->blocks, blocks);
 
 	if (before)
 		__sync_fetch_and_sub(&service_of(before >> 32)->blocked, (__u32)before);
 	if (blocks)
 		__sync_fetch_and_add(&service_of(blocks >> 32)->blocked, (__u32)blocks);
+	return 0;
 }
 
 /* One more or less sleeps on the thread of this number. Returns false if it is none of this service. */

@@ -52,8 +52,10 @@ static __always_inline __u32 number_of_queue(struct task_struct *p, struct threa
 }
 
 /* The same for one that comes: its set gets a queue if it has none. */
-static __always_inline __u32 number_for(struct task_struct *p, struct thread *t, __u32 slot, __u64 now)
+GLOBAL_FUNC __u32 number_for(struct task_struct *p __arg_trusted, struct thread *t, __u32 slot, __u64 now)
 {
+	if (!t)
+		return slot;
 	__u32 number = number_of_queue(p, t, slot);
 
 	return number == slot && has_mask_queue(p, t, slot) ? claim_set(p, t, slot, now) : number;

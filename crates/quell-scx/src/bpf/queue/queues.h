@@ -101,8 +101,10 @@ static __always_inline void begin_wait_in_set(__u32 number)
 }
 
 /* A thread begins to wait. Returns true if a workload's queue formed: not by one that only lost its CPU. */
-static __always_inline bool begin_wait(struct thread *t, __u32 number, __u64 now, bool came)
+GLOBAL_FUNC bool begin_wait(struct thread *t, __u32 number, __u64 now, bool came)
 {
+	if (!t)
+		return false;
 	if (is_percpu_queue(number)) {
 		__sync_fetch_and_add(&bound_on(number - BOUND)->queued, 1);
 		t->waits_since = now;
@@ -238,6 +240,12 @@ static __always_inline __u64 place_thread(struct thread *t, __u32 number)
 	return t->vtime + (group_at(t->group)->idle ? IDLE_BEHIND : 0);
 }
 
+/* The same as a global function: the verifier checks it once, not wherever it is called. */
+GLOBAL_FUNC __u64 place_thread_in(struct thread *t, __u32 number)
+{
+	return t ? place_thread(t, number) : 0;
+}
+
 /* The thread's slice in ns: no longer than its group's quota lasts. */
 static __always_inline __u64 slice_of(struct thread *t, __u32 slot)
 {
@@ -259,20 +267,7 @@ static __always_inline void enqueue_thread(struct task_struct *p, struct thread 
 	if (is_fifo_queue(number))
 		scx_bpf_dsq_insert(p, queue_in(number, true), slice_of(t, slot), flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_thread(t, number), flags);
-}
-
-/* The same two as global functions, for iterations over a queue: the verifier checks each once, not turn by turn. */
-GLOBAL_FUNC int begin_wait_in(struct thread *t, __u32 number, __u64 now, bool came)
-{
-	if (t)
-		begin_wait(t, number, now, came);
-	return 0;
-}
-
-GLOBAL_FUNC __u64 place_thread_in(struct thread *t, __u32 number)
-{
-	return t ? place_thread(t, number) : 0;
+		scx_bpf_dsq_insert_vtime(p, queue_in(number, false), slice_of(t, slot), place_thread_in(t, number), flags);
 }
 
 /* Moves the thread from the queue that is iterated over to another one, or to another place in it. */

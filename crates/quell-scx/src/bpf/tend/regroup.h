@@ -75,7 +75,7 @@ GLOBAL_FUNC int requeue_throttled(__u32 at, bool only_overdue, __u64 now)
 		/* Before it moves: it may run at once, and ceases to wait then. */
 		__u32 number = number_of_queue(p, t, slot);
 
-		begin_wait_in(t, number, now, true);
+		begin_wait(t, number, now, true);
 		if (move_into(&___it, p, t, number))
 			moved = true;
 	}
@@ -116,7 +116,7 @@ GLOBAL_FUNC int move_all(__u64 queue, __u64 now)
 			t->served = 0;
 		__u32 number = number_of_queue(p, t, slot);
 
-		begin_wait_in(t, number, now, false);
+		begin_wait(t, number, now, false);
 		/* `___it` is the iterator that the macro declares. */
 		move_into(&___it, p, t, number);
 	}
