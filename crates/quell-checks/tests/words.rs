@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Hand-written words under `docs/`.
-const UNDER_DOCS: usize = 37_000;
+const UNDER_DOCS: usize = 37_800;
 
 /// Pages that are made of what is declared.
 const GENERATED: [&str; 2] = ["policies.md", "signals.md"];

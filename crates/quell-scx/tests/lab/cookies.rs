@@ -47,7 +47,7 @@ lab_tests! {
             for id in ids {
                 machine.apply(&rights(id, 0, 1, 0), &[]);
             }
-            let mut refused_within = |machine: &mut Machine, turns: u32, cookied: &Child, count: usize| {
+            let refused_within = |machine: &mut Machine, turns: u32, cookied: &Child, count: usize| {
                 (0..turns).any(|_| {
                     cookied.signal(libc::SIGCONT);
                     pass(20);
