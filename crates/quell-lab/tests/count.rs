@@ -14,7 +14,7 @@ fn counted() -> Value {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_quell-lab"));
     let product = program.with_file_name("quell");
     assert!(product.is_file(), "{} is not there: cargo build -p quell-cli", product.display());
-    let output = Command::new(program).args(["count", "spin", "--json"]).output().unwrap();
+    let output = Command::new(program).args(["count", "spin", "--duration", "1s", "--json"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
