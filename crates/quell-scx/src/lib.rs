@@ -9,7 +9,7 @@
 //!   threads (`state.h`, `task.h`), sets (`sets.h`), counters of decisions (`counts.h`), what the rules need to run in the
 //!   kernel or on the host (`env.h`)
 //! - `bpf/hold`: which workload holds a CPU, and what runs there: the rules (`rules.h`; tested against their reference functions
-//!   in `quell-scx-rules`), changes of holders (`holders.h`, `waiting.h`), the next thread (`dispatch.h`), short preemptions
+//!   in `quell-scx-rules`), changes of holders (`holders.h`, `waiting.h`, `line.h`), the next thread (`dispatch.h`), short preemptions
 //!   (`keep.h`, `grace.h`)
 //! - `bpf/place`: a CPU for a thread that wakes up: how one is found (`look.h`, `kinds.h`), taken (`seek.h`, `direct.h`), or taken from
 //!   a thread of the same queue (`overtake.h`)
