@@ -20,8 +20,8 @@ use super::scenes::Treated;
 const KEYS: [&str; 8] = ["name", "class", "slo", "cpus", "limit", "reservation", "pausable", "demand"];
 /// Those of their keys that are times.
 const TIMES: [&str; 4] = ["bound", "budget", "period", "grace"];
-/// Loading a scheduler takes seconds on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Verifying a scheduler takes seconds, on a slow machine minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running agent; ended and waited for when it is dropped.
 pub struct Agent {
@@ -40,7 +40,7 @@ impl Agent {
         (!treated.is_plain()).then(start).transpose()
     }
 
-    /// Starts it and waits until it manages all workloads.
+    /// Starts it and waits until it manages all workloads as configured.
     fn start(configuration: &str, workloads: usize) -> Result<Agent> {
         let directory = tempfile::tempdir().context("make a directory for the agent")?;
         let (config, socket) = (directory.path().join("quell.toml"), directory.path().join("api.sock"));
@@ -77,12 +77,16 @@ impl Agent {
             self.is_there()?;
             let status: Option<Status> =
                 Client::new(&self.socket).ok().and_then(|client| client.get("/v1/status").ok());
-            if status.is_some_and(|status| status.workloads.len() == count) {
-                return Ok(());
+            if let Some(status) = status.filter(|status| status.workloads.len() == count) {
+                match works(&status.agent.starting, &status.agent.degraded) {
+                    Works::AsConfigured => return Ok(()),
+                    Works::Without(why) => bail!("the agent works without Quell's scheduler: {why}"),
+                    Works::NotYet => {}
+                }
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        bail!("the agent does not manage all workloads after {} s", PATIENCE.as_secs())
+        bail!("the agent does not manage all workloads as configured after {} s", PATIENCE.as_secs())
     }
 }
 
@@ -90,6 +94,22 @@ impl Drop for Agent {
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
+    }
+}
+
+/// Whether what a scene is to be measured under is there: while Quell's scheduler is loaded, another one stands in.
+#[derive(Debug, PartialEq)]
+enum Works<'a> {
+    NotYet,
+    AsConfigured,
+    Without(&'a str),
+}
+
+fn works<'a>(starting: &Option<String>, degraded: &'a Option<String>) -> Works<'a> {
+    match (starting, degraded) {
+        (Some(_), _) => Works::NotYet,
+        (None, Some(why)) => Works::Without(why),
+        (None, None) => Works::AsConfigured,
     }
 }
 
@@ -128,5 +148,19 @@ fn with_units((key, value): (&String, &mut Value)) {
         Value::Integer(ns) if TIMES.contains(&key.as_str()) => *value = Value::String(format!("{ns}ns")),
         Value::Table(table) => table.iter_mut().for_each(with_units),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scene_begins_only_under_what_it_is_to_be_measured_under() {
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(works(&text("loading Quell's scheduler"), &None), Works::NotYet);
+        assert_eq!(works(&text("loading Quell's scheduler"), &text("another one ran")), Works::NotYet);
+        assert_eq!(works(&None, &text("refused")), Works::Without("refused"));
+        assert_eq!(works(&None, &None), Works::AsConfigured);
     }
 }
