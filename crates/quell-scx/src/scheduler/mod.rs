@@ -1,6 +1,7 @@
 //! Quell's scheduler in the kernel, as the Linux host's.
 
 mod cookies;
+mod exported;
 mod fetch;
 mod grants;
 mod hogs;
@@ -16,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quell_linux::sched::Kernel;
-use quell_linux::scheduler::{Activity, Scheduler};
+use quell_linux::scheduler::{Activity, Scheduler, Working};
 use quell_linux::{LinuxError, Roots};
 use quell_model::{
     Capabilities, CpuSet, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
@@ -24,6 +25,7 @@ use quell_model::{
 };
 
 use self::cookies::Cookies;
+use self::exported::Exported;
 use self::fetch::Fetcher;
 use self::hogs::Hogs;
 use self::servers::Served;
@@ -95,6 +97,8 @@ pub struct Scx {
     fetcher: Fetcher,
     /// Workloads with servers, and exhausted budgets.
     served: Served,
+    /// What programs say of their requests.
+    exported: Exported,
     /// What a plan gives threads of workloads that hold CPUs as one.
     given: Vec<ThreadSetting>,
 }
@@ -181,6 +185,7 @@ impl Scx {
             cookies: Cookies::default(),
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             served: Served::default(),
+            exported: Exported::default(),
             given: Vec::new(),
         })
     }
@@ -206,7 +211,10 @@ impl Scx {
         self.look_for_cookies()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
-            self.grant.watch_requests()?;
+            match self.exported.covers_all(quell_linux::now()) {
+                true => self.grant.ignore_requests(),
+                false => self.grant.watch_requests()?,
+            }
         }
         if wanted.contains(Signal::UnreadDelay) {
             self.grant.watch_sockets()?;
@@ -262,6 +270,10 @@ impl Scheduler for Scx {
     fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
         self.look(wanted)?;
         Ok(observe::left_to_sensors(wanted))
+    }
+
+    fn take_exported(&mut self, workers: &[Working], covered: bool) {
+        self.exported.take(workers, covered, quell_linux::now());
     }
 
     fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {
