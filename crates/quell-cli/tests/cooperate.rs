@@ -57,11 +57,15 @@ fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
+/// Of each program: a descriptor of each page, and a mapping of Quell's.
+const PAGES: usize = 3;
+
 /// Memory of programs' pages that a process has open or mapped.
 fn pages_of(pid: i32) -> usize {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    // A worker may end meanwhile.
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let open = open.filter_map(|fd| fs::read_link(fd.path()).ok()).map(|target| target.display().to_string());
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     open.chain(maps.lines().map(str::to_owned)).filter(|name| name.contains("memfd:quell-")).count()
 }
 
@@ -128,7 +132,7 @@ impl Scene {
 
 /// `talk.c` as a process.
 struct Talker {
-    _process: Ours,
+    process: Ours,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
@@ -137,7 +141,7 @@ impl Talker {
     fn of(scene: &Scene, program: &Path) -> Talker {
         let mut child = scene.command(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        Talker { _process: Ours(child), input, output }
+        Talker { process: Ours(child), input, output }
     }
 
     fn does(&mut self, word: &str) -> String {
@@ -199,11 +203,63 @@ fn a_program_exports_to_a_real_agent_and_each_outlives_the_other() {
     });
     program.follows(1);
     let worker = agent.worker().unwrap();
-    assert_eq!(pages_of(worker), 2, "one descriptor and one mapping");
+    assert_eq!(pages_of(worker), PAGES);
     drop(program);
     until("its pages are freed", || pages_of(worker) == 0);
     until("the status shows it", || scene.exports().is_none());
     agent.stop();
+}
+
+/// Open descriptors, and resident memory in KiB.
+fn held_by(pid: i32) -> (usize, u64) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let resident = line.trim().trim_end_matches(" kB").parse().unwrap();
+    (fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), resident)
+}
+
+/// `QUELL_CHAOS=100` for as many rounds as there are time for.
+#[test]
+fn programs_and_workers_that_are_killed_under_load_leave_nothing() {
+    if !may_manage() {
+        return;
+    }
+    let rounds: usize = env::var("QUELL_CHAOS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4);
+    let scene = Scene::new("chaos");
+    let talk = scene.compiled("tests/talk.c");
+    let agent = scene.run();
+    let mut lives = Talker::of(&scene, &talk);
+    until("it attaches", || lives.does("attach").starts_with("0 "));
+    lives.does("worker");
+    let mut first = None;
+    for round in 0..rounds {
+        let worker = agent.worker().unwrap();
+        for _ in 0..3 {
+            let mut dies = Talker::of(&scene, &talk);
+            until("another one attaches", || dies.does("attach").starts_with("0 "));
+            dies.does("worker");
+            until("both export", || pages_of(worker) == 2 * PAGES);
+            dies.does("queued");
+            drop(dies);
+            until("the dead one's pages are freed", || pages_of(worker) == PAGES);
+        }
+        send(worker, Signal::KILL);
+        let ended = Instant::now();
+        // No answer of the living one is lost meanwhile.
+        until("the next worker has it, and its CPUs", || {
+            assert!(lives.does("queued") == "1" && lives.does("dequeued") == "1");
+            let cpus = lives.does("cpus");
+            let next = agent.worker().filter(|next| *next != worker);
+            next.is_some_and(|next| pages_of(next) == PAGES) && cpus == "1 1"
+        });
+        let held = [lives.process.pid(), agent.pid()].map(held_by);
+        println!("round {round}: program and guardian hold {held:?}; the next worker after {:?}", ended.elapsed());
+        for (now, then) in held.iter().zip(first.get_or_insert(held)) {
+            assert!(now.0 <= then.0 + 1 && now.1 <= then.1 + 4 * 1024, "{held:?}, at first {then:?}");
+        }
+    }
+    agent.stop();
+    lives.follows(thread::available_parallelism().unwrap().get());
 }
 
 #[test]

@@ -24,8 +24,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, Signal, SignalSet, Target, ThreadId, Topology, View,
-    Wake, Workload, WorkloadId, foreign,
+    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, Signal, SignalSet, Target, ThreadId, Topology,
+    View, Wake, Workload, WorkloadId, foreign,
 };
 
 use self::sessions::Sessions;

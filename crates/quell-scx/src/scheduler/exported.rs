@@ -120,8 +120,7 @@ mod tests {
     }
 
     fn of(workers: &[(i32, Option<u64>)]) -> Exported {
-        let workers: Vec<Working> =
-            workers.iter().map(|&(tid, at)| Working { tid, request: at.map(Nanos) }).collect();
+        let workers: Vec<Working> = workers.iter().map(|&(tid, at)| Working { tid, request: at.map(Nanos) }).collect();
         let mut exported = Exported::default();
         exported.take(&workers, true, Nanos(1));
         exported
@@ -131,7 +130,10 @@ mod tests {
     fn a_request_is_that_of_the_thread_on_the_cpu() {
         let exported = of(&[(7, Some(100)), (9, None)]);
         let on = |tid| exported.on(&running(tid, 5));
-        assert_eq!([on(7), on(9), on(8)], [Request::Exported(Some(Nanos(100))), Request::Exported(None), Request::Guessed]);
+        assert_eq!(
+            [on(7), on(9), on(8)],
+            [Request::Exported(Some(Nanos(100))), Request::Exported(None), Request::Guessed]
+        );
         let state = running(7, 5);
         state.runs.store(SYSTEM, Release);
         assert_eq!(exported.on(&state), Request::Guessed, "it does not run any more");

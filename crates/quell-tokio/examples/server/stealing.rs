@@ -254,23 +254,24 @@ impl Own {
 /// Takes the older half of a sibling's tasks, or what its I/O has.
 fn steal(shared: &Shared, from: usize) -> Option<Runnable> {
     let victim = &shared.places[from];
-    let (task, more) = OWN.with_borrow(|own| {
-        let own = own.as_ref()?;
-        let before = own.queue.len();
-        let task = loop {
-            match victim.stealer.steal_batch_and_pop(&own.queue) {
-                Steal::Success(task) => break task,
-                Steal::Empty => return None,
-                Steal::Retry => {}
-            }
-        };
-        Some((task, own.queue.len().saturating_sub(before)))
-    })
-    .or_else(|| {
-        // A sibling that works sees its I/O later.
-        victim.poller.poll(0, None);
-        own_task().map(|task| (task, usize::MAX))
-    })?;
+    let (task, more) = OWN
+        .with_borrow(|own| {
+            let own = own.as_ref()?;
+            let before = own.queue.len();
+            let task = loop {
+                match victim.stealer.steal_batch_and_pop(&own.queue) {
+                    Steal::Success(task) => break task,
+                    Steal::Empty => return None,
+                    Steal::Retry => {}
+                }
+            };
+            Some((task, own.queue.len().saturating_sub(before)))
+        })
+        .or_else(|| {
+            // A sibling that works sees its I/O later.
+            victim.poller.poll(0, None);
+            own_task().map(|task| (task, usize::MAX))
+        })?;
     if more != usize::MAX {
         let oldest = shared.taken(from, more + 1);
         OWN.with_borrow(|own| {

@@ -73,8 +73,7 @@ impl Exported {
     pub fn take(&mut self, number: u64, workload: WorkloadId, process: ThreadId, pages: Pages, now: Nanos) {
         let (since, was_found, numbers) = (now, false, Numbers::default());
         let (workers, strangers, delay) = (0, 0, Nanos::ZERO);
-        let new =
-            Program { number, process, workload, pages, since, was_found, workers, strangers, delay, numbers };
+        let new = Program { number, process, workload, pages, since, was_found, workers, strangers, delay, numbers };
         self.programs.push(new);
     }
 
@@ -108,7 +107,8 @@ impl Exported {
 
     /// Does each latency-critical workload have a program that exports?
     pub fn covers(&self, members: &Members) -> bool {
-        let exports = |id| self.programs.iter().any(|program| program.workload == id && program.workers > program.strangers);
+        let exports =
+            |id| self.programs.iter().any(|program| program.workload == id && program.workers > program.strangers);
         let mut critical = members.workloads().filter(|(_, workload)| workload.is_lc()).peekable();
         critical.peek().is_some() && critical.all(|(id, _)| exports(id))
     }
@@ -130,6 +130,10 @@ impl Exported {
         // At most one file is read in a step, which lasts microseconds.
         let mut may_learn = requests;
         for program in &mut self.programs {
+            // Until then it is the workload's by its cgroup or parent alone, and says nothing for it.
+            if !program.was_found {
+                continue;
+            }
             may_learn = may_learn && !program.learn(members);
             let Some(copied) = program.pages.copy(now, &mut self.buffer) else {
                 (program.workers, program.strangers, program.delay) = (0, 0, Nanos::ZERO);
