@@ -43,7 +43,7 @@ impl Counted {
 #[derive(Debug, Default)]
 pub struct Left(Vec<(Counted, Memory, Nanos)>);
 
-/// For so long it counts where the kernel does not say whether a process has it.
+/// For this time it counts where the kernel does not say whether a process has it.
 const UNKNOWN: Nanos = Nanos::from_secs(600);
 
 impl Left {

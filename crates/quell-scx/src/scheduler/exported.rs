@@ -2,12 +2,12 @@
 //! exported request is kept up by that clock for as long as the program says that the request runs, and ended when it does not.
 //! The BPF program knows nothing of it: a ban of a program that lies or dies ends with its thread's turn on the CPU, as all do.
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::Acquire;
 
 use quell_linux::scheduler::Working;
-use quell_model::{CpuId, CpuSet, Nanos, Rule};
+use quell_model::{CpuId, CpuSet, Nanos, Rule, Topology};
 
-use super::Scx;
+use crate::Grant;
 use crate::layout::{CpuState, MAX_SLOTS};
 
 /// The slot of all that is no workload's; that of an idle CPU is larger.
@@ -83,29 +83,27 @@ impl Exported {
         }
         (state.banned_for.load(Acquire) != own).then_some(Nanos(own))
     }
-}
 
-impl Scx {
     /// Keeps bans for exported requests up, or ends them.
-    pub(super) fn follow_exported(&mut self) {
+    pub fn follow_all(&mut self, grant: &Grant, topology: &Topology) {
         let mut kicks = CpuSet::EMPTY;
-        for at in 0..self.exported.bans.len() {
+        for at in 0..self.bans.len() {
             let cpu = CpuId(at as u32);
-            let state = self.grant.cpu(cpu);
-            let found = self.exported.on(state);
-            if let Some(start) = self.exported.follow(cpu, state, found) {
-                self.grant.shared().bans.store(1, Release);
-                state.banned_for.store(start.0, Release);
-                kicks = kicks.union(&self.topology.siblings_of(cpu));
+            let state = grant.cpu(cpu);
+            if let Some(start) = self.follow(cpu, state, self.on(state)) {
+                grant.ban(cpu, start);
+                kicks = kicks.union(&topology.siblings_of(cpu));
             }
         }
         // A scheduler that does not work any more is found out by the next look.
-        let _ = self.grant.kick(&kicks);
+        let _ = grant.kick(&kicks);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Release;
+
     use super::*;
 
     const CPU: CpuId = CpuId(1);

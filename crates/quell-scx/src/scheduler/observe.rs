@@ -83,7 +83,7 @@ impl Scx {
     fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         self.meet_cpus(view);
-        self.follow_exported();
+        self.exported.follow_all(&self.grant, &self.topology);
         let columns = self.topology.columns();
         let cpus = &mut view.cpus;
         cpus.holder.clear();

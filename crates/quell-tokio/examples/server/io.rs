@@ -1,4 +1,4 @@
-//! Sockets for the work-stealing runtime: edge-triggered, so that whoever polls takes an event once, whichever worker it is.
+//! Sockets for the work-stealing runtime: edge-triggered, so that a poll takes an event once, by whichever worker.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -56,7 +56,7 @@ impl Poller {
         let _ = rustix::io::write(&self.own.bell, &1_u64.to_ne_bytes());
     }
 
-    /// Takes events for at most so many milliseconds (-1: however long), and wakes their tasks, whose waiting `line` exports.
+    /// Takes events for at most this many milliseconds (-1: however long), and wakes their tasks, whose waiting `line` exports.
     pub fn poll(&self, wait: i32, line: Option<quell::Worker>) {
         self.own.poll(wait, line);
     }

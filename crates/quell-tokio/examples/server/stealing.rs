@@ -16,7 +16,7 @@ use super::io::Poller;
 
 /// A parked worker is woken for a task that has waited this long, not at its arrival: each time that takes a CPU from others.
 const AGE: u64 = 10_000;
-/// Tasks from elsewhere and I/O are looked at after so many tasks at the latest.
+/// Tasks from elsewhere and I/O are looked at after this many tasks at the latest.
 const TURNS: u32 = 32;
 /// Times of queued tasks that are kept: of longer queues a younger one counts.
 const TIMES: usize = 1024;
@@ -48,7 +48,7 @@ impl Times {
         self.put.fetch_add(1, Release);
     }
 
-    /// So many were taken: returns since when the oldest one waits that is left; 0: none does.
+    /// This many were taken: returns since when the oldest one waits that is left; 0: none does.
     fn taken(&self, count: usize) -> u64 {
         let taken = self.taken.fetch_add(count, AcqRel) + count;
         if taken < self.put.load(Acquire) { self.at[taken % TIMES].load(Relaxed) } else { 0 }
@@ -79,7 +79,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// With so many workers.
+    /// With this many workers.
     pub fn new(workers: usize) -> std::io::Result<Runtime> {
         let queues: Vec<Deque<Runnable>> = (0..workers.max(1)).map(|_| Deque::new_fifo()).collect();
         let place = |queue: &Deque<Runnable>| {
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// So many tasks were taken out of this worker's queue; returns since when the next one waits.
+    /// This many tasks were taken out of this worker's queue; returns since when the next one waits.
     fn taken(&self, at: usize, count: usize) -> u64 {
         let place = &self.places[at];
         let oldest = place.times.taken(count);
@@ -289,7 +289,7 @@ fn park(shared: &Shared, at: usize) {
     let place = &shared.places[at];
     place.is_parked.store(true, Release);
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-    // What came before it was seen to be parked woke nobody.
+    // What came before it was seen to be parked woke none.
     let is_idle = shared.injected.is_empty() && !shared.ends.load(Acquire);
     place.poller.poll(if is_idle { -1 } else { 0 }, place.line.get().copied().flatten());
     place.is_parked.store(false, Release);
