@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Much longer than anything takes, for a busy machine: the longest is the guardian's pause after many deaths, a minute.
+/// Much longer than anything takes, for a busy machine: the longest is the guardian's pause after many deaths, 30 s.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -218,7 +218,7 @@ fn held_by(pid: i32) -> (usize, u64) {
     (fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(), resident)
 }
 
-/// `QUELL_CHAOS=100` for more rounds, which take longer: the guardian waits twice as long after each death, up to a minute.
+/// `QUELL_CHAOS=100` for more rounds, which take longer: the guardian waits twice as long after each death, up to 30 s.
 #[test]
 fn programs_and_workers_that_are_killed_under_load_leave_nothing() {
     if !may_manage() {

@@ -97,8 +97,6 @@ pub struct Scx {
     fetcher: Fetcher,
     /// Workloads with servers, and exhausted budgets.
     served: Served,
-    /// What programs say of their requests.
-    exported: Exported,
     /// What a plan gives threads of workloads that hold CPUs as one.
     given: Vec<ThreadSetting>,
 }
@@ -113,6 +111,8 @@ struct Seen {
     decided: (Option<Nanos>, Decisions),
     /// When a queue of best-effort work in line was reported last.
     best_effort_at: Nanos,
+    /// What programs say of their requests.
+    exported: Exported,
 }
 
 impl Scx {
@@ -176,6 +176,7 @@ impl Scx {
                 holders: vec![Holder::default(); columns],
                 decided: (None, Decisions::default()),
                 best_effort_at: Nanos::ZERO,
+                exported: Exported::default(),
             },
             reported: Vec::new(),
             patience: Nanos::ZERO,
@@ -185,7 +186,6 @@ impl Scx {
             cookies: Cookies::default(),
             fetcher: Fetcher { threads: Kernel::new()?, fetched: 0 },
             served: Served::default(),
-            exported: Exported::default(),
             given: Vec::new(),
         })
     }
@@ -211,7 +211,7 @@ impl Scx {
         self.look_for_cookies()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
-            match self.exported.covers_all(quell_linux::now()) {
+            match self.seen.exported.covers_all(quell_linux::now()) {
                 true => self.grant.ignore_requests(),
                 false => self.grant.watch_requests()?,
             }
@@ -273,7 +273,7 @@ impl Scheduler for Scx {
     }
 
     fn take_exported(&mut self, workers: &[Working], covered: bool) {
-        self.exported.take(workers, covered, quell_linux::now());
+        self.seen.exported.take(workers, covered, quell_linux::now());
     }
 
     fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {

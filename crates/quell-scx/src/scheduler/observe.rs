@@ -83,7 +83,7 @@ impl Scx {
     fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         self.meet_cpus(view);
-        self.exported.follow_all(&self.grant, &self.topology);
+        self.seen.exported.follow_all(&self.grant, &self.topology);
         let columns = self.topology.columns();
         let cpus = &mut view.cpus;
         cpus.holder.clear();
@@ -101,7 +101,7 @@ impl Scx {
             }
             let start = state.request_start.load(Acquire);
             if wanted.contains(Signal::RequestStart) {
-                let began = match self.exported.on(state) {
+                let began = match self.seen.exported.on(state) {
                     Request::Exported(began) => began,
                     Request::Guessed => (start != 0).then_some(Nanos(start)),
                 };
