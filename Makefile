@@ -76,7 +76,7 @@ soak: setup
 	$(CARGO) test -p quell-scx --locked --test lab -- --include-ignored --skip cookies --show-output
 	QUELL_SCX_CHAOS=servers,together $(CARGO) test -p quell-scx --locked --test lab -- chaos:: --include-ignored --show-output
 	$(CARGO) test -p quell-guest --locked --test breakpoints -- --include-ignored
-	scripts/fuzz 120 configuration api record journal scenario files
+	scripts/fuzz 120 configuration api record journal scenario files page
 	scripts/repeated-boots $(BOOTS) share
 
 bench: setup

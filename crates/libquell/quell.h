@@ -44,6 +44,10 @@ uint64_t quell_queued(struct quell_worker *worker);
  * oldest now, 0 if the queue is empty. Both calls belong under the queue's own lock, if it has one. */
 void quell_dequeued(struct quell_worker *worker, uint64_t oldest);
 
+/* This many I/O events are ready and not handled yet, of those that an epoll_wait() returned: the oldest waits from the first
+ * call that found one. */
+void quell_events(struct quell_worker *worker, unsigned left);
+
 /* CPUs that the program has now, rounded up, at least 1; without an agent, those that it may run on. */
 unsigned quell_cpus(void);
 

@@ -79,6 +79,18 @@ pub unsafe extern "C" fn quell_dequeued(worker: *const ProgramLine, oldest: u64)
     }
 }
 
+/// [`Worker::events`] for C.
+///
+/// # Safety
+/// `worker` must come from [`quell_worker`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quell_events(worker: *const ProgramLine, left: c_uint) {
+    // SAFETY: by the caller.
+    if let Some(worker) = unsafe { of(worker) } {
+        worker.events(left);
+    }
+}
+
 /// [`cpus`] for C.
 #[unsafe(no_mangle)]
 pub extern "C" fn quell_cpus() -> c_uint {

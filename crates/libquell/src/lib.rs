@@ -113,6 +113,16 @@ impl Worker {
         self.0.queued.store(left, Relaxed);
     }
 
+    /// This many I/O events are ready and not handled yet: the oldest waits from the first call that found one.
+    pub fn events(self, left: u32) {
+        let since = match (left, self.0.event.load(Relaxed)) {
+            (0, _) => 0,
+            (_, 0) => now(),
+            (_, since) => since,
+        };
+        self.0.event.store(since, Relaxed);
+    }
+
     /// Is this worker asked to leave its CPU?
     #[must_use]
     pub fn should_leave(self) -> bool {

@@ -15,6 +15,7 @@ use quell_model::{
 use quell_page::{Answer, Hello, VERSION, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+const ONE: Exporting = Exporting { processes: 1, workers: 1, strangers: 0 };
 
 fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -78,7 +79,7 @@ impl Agent {
     }
 
     fn turn(&mut self) {
-        let wanted = SignalSet::of(&[Signal::QueueingDelay]);
+        let wanted = SignalSet::of(&[Signal::QueueingDelay, Signal::RequestStart]);
         self.host.observe(wanted, &mut self.view, &mut Vec::<Event>::new()).unwrap();
         self.cooperation.iter_mut().for_each(|cooperation| cooperation.turned(&mut self.host));
     }
@@ -110,7 +111,10 @@ struct Program(Child, ChildStdin, BufReader<ChildStdout>);
 
 impl Program {
     fn start(program: &Path, socket: &Path) -> Program {
-        let mut command = Command::new(program);
+        Program::run(Command::new(program), socket)
+    }
+
+    fn run(mut command: Command, socket: &Path) -> Program {
         command.env("QUELL_RUNTIME", socket).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -185,7 +189,7 @@ fn the_queueing_delay_is_the_programs_and_the_program_learns_its_cpus() {
     let mut program = Program::start(&talk, &agent.socket());
     assert_eq!(program.attaches(&mut agent), "0 attached to workload 'server'");
     assert_eq!(program.does("worker"), "1");
-    agent.until("its worker is counted", |agent| agent.exporting() == Exporting { processes: 1, workers: 1 });
+    agent.until("its worker is counted", |agent| agent.exporting() == ONE);
     assert_eq!(program.does("begin"), "1", "a request is no wait");
     program.does("end");
 
@@ -208,11 +212,55 @@ fn the_queueing_delay_is_the_programs_and_the_program_learns_its_cpus() {
 
     assert_eq!(program.does("fork"), "0", "the child has memory of its own");
     agent.turn();
-    assert_eq!(agent.exporting(), Exporting { processes: 1, workers: 1 }, "and is not the parent");
+    assert_eq!(agent.exporting(), ONE, "and is not the parent");
     assert_eq!(program.does("queued"), "1");
 
     drop(program);
     agent.until("its pages go with it", |agent| agent.exporting() == Exporting::default());
+}
+
+#[test]
+fn a_thread_is_found_by_its_number_in_its_own_namespace_and_among_its_process_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("not tested here: needs root");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let talk = compiled("tests/talk.c", true, directory.path());
+    let mut agent = Agent::of(directory.path(), own_pid());
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child"]).arg(talk);
+    let mut inside = Program::run(command, &agent.socket());
+    assert_eq!(inside.attaches(&mut agent), "0 attached to workload 'server'");
+    inside.does("worker");
+    agent.until("its thread is known", |agent| agent.exporting() == ONE);
+    drop(inside);
+    agent.until("its pages go with it", |agent| agent.exporting() == Exporting::default());
+
+    let mut liar = Program::start(&directory.path().join("static"), &agent.socket());
+    liar.attaches(&mut agent);
+    liar.does("worker");
+    agent.until("its thread is known", |agent| agent.exporting() == ONE);
+    liar.does("lie");
+    agent.until("process 1 is not its own", |agent| agent.exporting() == Exporting { strangers: 1, ..ONE });
+}
+
+#[test]
+fn events_that_wait_count_as_tasks_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let talk = compiled("tests/talk.c", true, directory.path());
+    let mut agent = Agent::of(directory.path(), own_pid());
+    let mut program = Program::start(&talk, &agent.socket());
+    program.attaches(&mut agent);
+    program.does("worker");
+    agent.until("its worker is counted", |agent| agent.exporting() == ONE);
+    program.does("events");
+    thread::sleep(Duration::from_millis(20));
+    program.does("events");
+    agent.turn();
+    assert!(agent.delay() >= Nanos::from_millis(20), "the oldest one counts");
+    program.does("handled");
+    agent.turn();
+    assert!(agent.delay() < Nanos::from_millis(20) || quell_linux_traces());
 }
 
 /// May this process trace the kernel?
@@ -230,7 +278,7 @@ fn a_program_runs_on_without_its_agent_and_has_the_next_one() {
     program.attaches(&mut agent);
     program.does("worker");
     assert!(program.attaches(&mut agent).starts_with("0 "), "twice is once");
-    agent.until("its worker is counted", |agent| agent.exporting() == Exporting { processes: 1, workers: 1 });
+    agent.until("its worker is counted", |agent| agent.exporting() == ONE);
     agent.cooperation = None;
     assert!(!agent.socket().exists());
     let there = thread::available_parallelism().unwrap().get();
@@ -243,7 +291,7 @@ fn a_program_runs_on_without_its_agent_and_has_the_next_one() {
     agent.start();
     agent.until("it asks again", |agent| {
         program.does("cpus");
-        agent.exporting() == Exporting { processes: 1, workers: 1 }
+        agent.exporting() == ONE
     });
     agent.turn();
     assert!(agent.delay() > Nanos::ZERO, "what waited before waits");
@@ -312,7 +360,7 @@ fn the_header_has_each_function() {
     let (header, abi) =
         (fs::read_to_string(source("quell.h")).unwrap(), fs::read_to_string(source("src/abi.rs")).unwrap());
     let names: Vec<&str> = abi.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 11);
     names.iter().for_each(|name| assert!(header.contains(&format!("{name}(")), "{name}"));
 }
 

@@ -14,6 +14,9 @@ int main(void) {
         else if (!strcmp(word, "worker")) printf("%d\n", (worker = quell_worker()) != NULL && worker == quell_worker());
         else if (!strcmp(word, "queued")) printf("%d\n", (oldest = quell_queued(worker)) > 0);
         else if (!strcmp(word, "dequeued")) quell_dequeued(worker, 0), puts("1");
+        else if (!strcmp(word, "events")) quell_events(worker, 3), puts("1");
+        else if (!strcmp(word, "handled")) quell_events(worker, 0), puts("1");
+        else if (!strcmp(word, "lie")) *(uint32_t *)(void *)worker = 1, puts("1");
         else if (!strcmp(word, "begin")) quell_request_begin(worker), puts("1");
         else if (!strcmp(word, "end")) quell_request_end(worker), puts("1");
         else if (!strcmp(word, "cpus")) printf("%u %u\n", quell_cpus(), quell_cpus_most());

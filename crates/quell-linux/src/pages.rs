@@ -3,8 +3,9 @@
 //! page is sealed against the program.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use memmap2::{MmapMut, MmapOptions};
@@ -20,11 +21,40 @@ const FIXED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 /// The pages of a process.
 #[derive(Debug)]
 pub struct Pages {
-    program: File,
+    program: Arc<File>,
     quell: MmapMut,
     attached: Nanos,
     /// Bytes of the next copy.
     size: usize,
+}
+
+/// The memory of a process's pages, which is the agent's to the kernel for as long as any process has it.
+#[derive(Debug)]
+pub struct Memory([Arc<File>; 2]);
+
+impl Memory {
+    /// Has any process a page open or mapped, or on its way in a message? None: this kernel does not say.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> Option<bool> {
+        let [program, quell] = &self.0;
+        Some(is_elsewhere(program)? || is_elsewhere(quell)?)
+    }
+}
+
+/// Is this file open besides, by whatever descriptor? The kernel gives a lease for writing to the only one that has it open; what
+/// it was made by, and the agent's mapping, do not count. So none can come meanwhile and break the lease.
+fn is_elsewhere(file: &File) -> Option<bool> {
+    let set = |lease: libc::c_int| {
+        // SAFETY: a call with plain numbers.
+        match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, lease) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    match set(libc::F_WRLCK) {
+        Ok(()) => set(libc::F_UNLCK).ok().map(|()| false),
+        Err(error) => (error.kind() == std::io::ErrorKind::WouldBlock).then_some(true),
+    }
 }
 
 impl Pages {
@@ -32,7 +62,7 @@ impl Pages {
     ///
     /// # Errors
     /// If the system has no memory or no descriptor for them.
-    pub fn new(now: Nanos) -> Result<(Pages, [OwnedFd; 2]), LinuxError> {
+    pub fn new(now: Nanos) -> Result<(Pages, Memory, [OwnedFd; 2]), LinuxError> {
         let (program, quell) = (memory("quell-program")?, memory("quell-answers")?);
         let map = |file: &File| {
             // SAFETY: the memory can neither shrink nor go away while it is mapped; both sides access it by atomics alone.
@@ -45,9 +75,15 @@ impl Pages {
         header(&mapped).begin(QUELL_MAGIC, now.0);
         // What is mapped stays writable here, and nowhere else.
         seal(&quell, FIXED.union(SealFlags::FUTURE_WRITE))?;
-        let for_program = program.try_clone().map_err(LinuxError::io("share", "a page for a program"))?;
-        let pages = Pages { program, quell: mapped, attached: now, size: LINE };
-        Ok((pages, [for_program.into(), quell.into()]))
+        let again = |file: &File, writes: bool| {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let opened = File::options().read(true).write(writes).open(path);
+            opened.map_err(LinuxError::io("share", "a page for a program"))
+        };
+        let own = [Arc::new(again(&program, false)?), Arc::new(again(&quell, false)?)];
+        let theirs = [again(&program, true)?.into(), again(&quell, false)?.into()];
+        let pages = Pages { program: Arc::clone(&own[0]), quell: mapped, attached: now, size: LINE };
+        Ok((pages, Memory(own), theirs))
     }
 
     /// A copy of the program's page in this buffer. None: it is not what was handed out any more.
@@ -127,7 +163,8 @@ mod tests {
 
     #[test]
     fn the_program_reads_what_quell_says_and_can_change_neither_that_nor_a_size() {
-        let (mut pages, [program, quell]) = Pages::new(Nanos(100)).unwrap();
+        let (mut pages, memory, [program, quell]) = Pages::new(Nanos(100)).unwrap();
+        assert_eq!(memory.is_elsewhere(), Some(true));
         let (program, quell) = (File::from(program), File::from(quell));
         for file in [&program, &quell] {
             assert!(file.set_len(0).is_err() && file.set_len(2 * SIZE as u64).is_err());
@@ -154,11 +191,25 @@ mod tests {
         assert_eq!([said(0), said(1), said(2)], [[2_000, 0], [2_000, 1], [0, 0]], "unused lines are left alone");
         page.header.magic.store(0, Relaxed);
         assert!(pages.copy(Nanos(1_000), &mut buffer).is_none());
+        drop((map, program));
+        assert_eq!(memory.is_elsewhere(), Some(true), "Quell's page is there");
+        drop(quell);
+    }
+
+    #[test]
+    fn memory_is_elsewhere_until_the_last_mapping_goes() {
+        let (pages, memory, [program, quell]) = Pages::new(Nanos(100)).unwrap();
+        // SAFETY: the mapping is not used.
+        let map = unsafe { MmapOptions::new().map(&quell) }.unwrap();
+        drop((pages, program, quell));
+        assert_eq!(memory.is_elsewhere(), Some(true), "mapped");
+        drop(map);
+        assert_eq!(memory.is_elsewhere(), Some(false));
     }
 
     #[test]
     fn a_hole_is_read_as_zeros() {
-        let (mut pages, [program, _]) = Pages::new(Nanos(100)).unwrap();
+        let (mut pages, _, [program, _]) = Pages::new(Nanos(100)).unwrap();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&program, flags, 0, SIZE as u64).unwrap();
         assert!(pages.copy(Nanos(1_000), &mut [0; SIZE]).is_none(), "no page");

@@ -61,6 +61,11 @@ impl Grant {
         Ok(())
     }
 
+    /// From now on a request begins when its thread wakes up, and no system call costs anything.
+    pub fn ignore_requests(&mut self) {
+        self.requests = None;
+    }
+
     /// Has this kernel what [`Grant::watch_requests`] takes?
     #[must_use]
     pub fn can_watch_requests(&self) -> bool {

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError};
 use std::time::Duration;
 
-use quell_linux::pages::Pages;
+use quell_linux::pages::{Memory, Pages};
 use quell_model::WorkloadId;
 use quell_page::{Answer, Hello, VERSION, Verdict};
 use quell_thread::clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::time::Timespec;
 
-use super::bounds::{Counted, Pace};
+use super::bounds::{Counted, Left, Pace};
 use super::peer::Peer;
 use super::{ToDesk, ToLoop};
 use crate::api::socket::Socket;
@@ -26,6 +27,8 @@ use crate::api::socket::Socket;
 const GUESTS: usize = 64;
 /// Connections that are accepted at once, before those that are there are looked at.
 const AT_ONCE: usize = 16;
+/// Between two looks at memory that was given up.
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// After a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -40,6 +43,10 @@ pub struct Desk {
     bell: Arc<OwnedFd>,
     next: u64,
     pace: Pace,
+    /// How often each user's processes connect.
+    connects: Pace,
+    /// Memory of pages that were given up, as far as processes have it yet.
+    left: Left,
     /// Oldest first.
     guests: VecDeque<Guest>,
     held: Vec<Held>,
@@ -60,6 +67,7 @@ struct Held {
     stream: UnixStream,
     peer: Peer,
     counted: Counted,
+    memory: Memory,
 }
 
 /// What is ready.
@@ -86,7 +94,9 @@ impl Desk {
             answers,
             bell,
             next: 0,
-            pace: Pace::default(),
+            pace: Pace::of_questions(),
+            connects: Pace::of_connections(),
+            left: Left::default(),
             guests: VecDeque::new(),
             held: Vec::new(),
         }
@@ -101,6 +111,7 @@ impl Desk {
             if !self.take_answers() {
                 return;
             }
+            self.left.look(clock::now());
             // Nothing is said there after the hello: the program ended, closed it, or speaks another language.
             ready.held.iter().for_each(|number| self.let_go(*number));
             ready.guests.iter().for_each(|number| self.listen(*number));
@@ -120,8 +131,9 @@ impl Desk {
             .chain(self.held.iter().map(|held| held.stream.as_fd()));
         let first: [BorrowedFd<'_>; 2] = [self.bell.as_fd(), self.socket.listener.as_fd()];
         let mut all: Vec<PollFd<'_>> = first.into_iter().chain(streams).map(of).collect();
+        let most = (!self.left.is_empty()).then_some(LOOK);
         loop {
-            match poll(&mut all, None) {
+            match poll(&mut all, most.as_ref()) {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => {
                     tracing::error!("programs that cooperate are answered no more: {error}");
@@ -149,6 +161,10 @@ impl Desk {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => return std::thread::sleep(PAUSE),
             };
+            // One who connects without end costs no look at its process.
+            if !Peer::user_of(&stream).is_some_and(|user| self.connects.allows(user, clock::now())) {
+                continue;
+            }
             let Some(peer) = Peer::of(&stream, &self.proc).filter(|_| stream.set_nonblocking(true).is_ok()) else {
                 continue;
             };
@@ -200,7 +216,7 @@ impl Desk {
         loop {
             match self.answers.try_recv() {
                 Ok(ToDesk::Owner { number, owner }) => self.answer(number, owner),
-                Ok(ToDesk::Ended { number }) => self.held.retain(|held| held.number != number),
+                Ok(ToDesk::Ended { number }) => self.give_up(number),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -215,24 +231,32 @@ impl Desk {
         let before = self.held.iter().find(|held| held.peer.process == guest.peer.process).map(|held| held.number);
         before.into_iter().for_each(|before| self.let_go(before));
         let counted = Counted { workload: id, user: guest.peer.user };
-        if let Some(why) = counted.objection(self.held.iter().map(|held| held.counted)) {
+        let held = self.held.iter().map(|held| held.counted);
+        if let Some(why) = counted.objection(held.chain(self.left.counted())) {
             return send(&guest.stream, &Answer::new(Verdict::Full, &why), &[]);
         }
         match Pages::new(clock::now()) {
-            Ok((pages, memory)) => {
+            Ok((pages, memory, theirs)) => {
                 let given = ToLoop::Given { number, id, process: guest.peer.process, pages };
                 if self.to_loop.try_send(given).is_ok() {
                     let words = format!("attached to workload '{name}'");
-                    send(&guest.stream, &Answer::new(Verdict::Attached, &words), &memory);
-                    self.held.push(Held { number, stream: guest.stream, peer: guest.peer, counted });
+                    send(&guest.stream, &Answer::new(Verdict::Attached, &words), &theirs);
+                    self.held.push(Held { number, stream: guest.stream, peer: guest.peer, counted, memory });
                 }
             }
             Err(error) => tracing::warn!(workload = %name, "a program that cooperates has no pages: {error}"),
         }
     }
 
+    /// Its connection ends; what processes have of its memory counts on.
+    fn give_up(&mut self, number: u64) {
+        let Some(at) = self.held.iter().position(|held| held.number == number) else { return };
+        let Held { counted, memory, .. } = self.held.swap_remove(at);
+        self.left.take(counted, memory, clock::now());
+    }
+
     fn let_go(&mut self, number: u64) {
-        self.held.retain(|held| held.number != number);
+        self.give_up(number);
         let mut gone = ToLoop::Gone { number };
         // The loop takes messages each turn; only here is it waited for, or the program's pages would be read for ever.
         while let Err(TrySendError::Full(again)) = self.to_loop.try_send(gone) {

@@ -24,6 +24,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// The user of the process that made this connection, without a look at the process.
+    pub fn user_of(stream: &UnixStream) -> Option<u32> {
+        option(stream, libc::SO_PEERCRED).ok().map(|credentials: libc::ucred| credentials.uid)
+    }
+
     /// The process that made this connection; None: it has ended, or is of a pid namespace that is not seen from here.
     pub fn of(stream: &UnixStream, proc: &Path) -> Option<Peer> {
         let credentials: libc::ucred = option(stream, libc::SO_PEERCRED).ok()?;

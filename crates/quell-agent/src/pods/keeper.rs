@@ -100,6 +100,11 @@ impl Keeper {
         keeper
     }
 
+    /// May it change anything of pods?
+    pub fn enforces(&self) -> bool {
+        self.mode == Mode::Enforce
+    }
+
     /// The runtime answers from now on.
     pub fn connected(&mut self, runtime: String) {
         tracing::info!("the container runtime asks about pods: {runtime}");

@@ -2,8 +2,10 @@
 
 use nri::{
     Answer, Configuration, Container, ContainerUpdate, Creation, Error, Event, Events, FailurePolicy, Late,
-    LinuxResources, PodSandbox, Refusal, Registration,
+    LinuxResources, Mount, PodSandbox, Refusal, Registration,
 };
+
+use std::path::Path;
 
 use quell_model::CpuSet;
 
@@ -13,6 +15,19 @@ use super::keeper::{Shared, locked};
 /// Name and index: after plug-ins that inject devices, before those that only log.
 const NAME: &str = "quell";
 const INDEX: &str = "50";
+
+/// With this label, the containers of a pod get the directory in which programs that cooperate ask for their pages.
+const COOPERATES: &str = "quell.dev/cooperate";
+const RUNTIME: &str = "/run/quell/runtime";
+
+/// The directory, never the socket: the next agent makes another. None: it is not wanted, or no agent has made it, and a container
+/// with a mount of nothing would not start.
+fn runtime(pod: &PodSandbox, directory: &Path) -> Option<Mount> {
+    let is_wanted = pod.labels.get(COOPERATES).is_some_and(|value| value == "true");
+    let path = directory.to_str().filter(|_| is_wanted && directory.is_dir())?.to_owned();
+    let options = ["bind", "ro", "nosuid", "nodev", "noexec"].map(str::to_owned).to_vec();
+    Some(Mount { destination: RUNTIME.to_owned(), r#type: "bind".to_owned(), source: path, options })
+}
 
 /// As what Quell registers. A runtime that knows the policy fails a request that gets no answer: a container never starts on CPUs that
 /// are another one's. (Older ones go on without an answer; what they started is corrected at its start.)
@@ -78,13 +93,13 @@ impl nri::Plugin for PluginOf {
     }
 
     fn create_container(&mut self, pod: PodSandbox, container: Container) -> Answer<Creation> {
-        let sandbox = convert::sandbox(pod);
-        let created = locked(&self.keeper).create(&sandbox, convert::container(container));
-        match created {
-            Ok(Some(cpus)) => Ok(Creation::on_cpus(cpus.to_string())),
-            Ok(None) => Ok(Creation::default()),
-            Err(refused) => Err(Refusal::new(format!("quell: {refused}"))),
-        }
+        let mut keeper = locked(&self.keeper);
+        let mount = runtime(&pod, Path::new(RUNTIME)).filter(|_| keeper.enforces());
+        let cpus = keeper.create(&convert::sandbox(pod), convert::container(container));
+        let cpus = cpus.map_err(|refused| Refusal::new(format!("quell: {refused}")))?;
+        let mut creation = cpus.map_or(Creation::default(), |cpus| Creation::on_cpus(cpus.to_string()));
+        creation.adjust.mounts.extend(mount);
+        Ok(creation)
     }
 
     fn start_container(&mut self, _: PodSandbox, container: Container) -> Answer<()> {
@@ -129,5 +144,25 @@ impl nri::Plugin for PluginOf {
     fn late(&mut self, late: Late) {
         let Late { request, container, took, allowed, .. } = late;
         tracing::warn!(%request, %container, "the runtime was answered after {took:?}, it waits {allowed:?}: it may have gone on without");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_asks_gets_the_directory_of_pages_where_there_is_one() {
+        let here = tempfile::tempdir().unwrap();
+        let labelled = |value: &str| PodSandbox {
+            labels: [(COOPERATES.to_owned(), value.to_owned())].into(),
+            ..PodSandbox::default()
+        };
+        let mount = runtime(&labelled("true"), here.path()).unwrap();
+        assert_eq!((mount.destination.as_str(), mount.source.as_str()), (RUNTIME, here.path().to_str().unwrap()));
+        assert!(mount.options.contains(&"ro".to_owned()), "who connects needs no right to write there");
+        assert!(runtime(&labelled("false"), here.path()).is_none());
+        assert!(runtime(&PodSandbox::default(), here.path()).is_none());
+        assert!(runtime(&labelled("true"), &here.path().join("none")).is_none(), "the container could not start");
     }
 }

@@ -38,7 +38,11 @@ pub fn no_real_time_budget() -> Remark {
 pub fn exports(of: Exporting) -> Option<Remark> {
     let processes = amount(of.processes, "process reports", "processes report");
     let workers = amount(of.workers, "worker", "workers");
-    let text = format!("{processes} how long requests wait, of {workers}");
+    let strangers = match of.strangers {
+        0 => String::new(),
+        count => format!("; the thread numbers of {count} are not its own"),
+    };
+    let text = format!("{processes} how long requests wait, of {workers}{strangers}");
     (of.processes > 0).then_some(Remark { about: RemarkKind::Exports, text })
 }
 

@@ -334,7 +334,9 @@ mod tests {
                 status.workloads[0].class = Class::Be;
                 status.workloads[0].knobs = vec!["SCHED_IDLE".into()];
             }),
-            situation(remark(remarks::exports(quell_linux::Exporting { processes: 1, workers: 4 }).unwrap())),
+            situation(remark(
+                remarks::exports(quell_linux::Exporting { processes: 1, workers: 4, strangers: 0 }).unwrap(),
+            )),
             situation(|status| {
                 status.workloads[0].demotions = 9;
                 status.workloads[0].demotions_last_minute = 4;

@@ -24,8 +24,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use quell_model::{
-    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, SignalSet, Target, ThreadId, Topology, View,
-    Wake, Workload, WorkloadId, foreign,
+    Capabilities, CpuSet, Event, Host, KnobSetting, Nanos, Plan, Sample, Signal, SignalSet, Target, ThreadId, Topology,
+    View, Wake, Workload, WorkloadId, foreign,
 };
 
 use self::sessions::Sessions;
@@ -428,8 +428,11 @@ impl Host for LinuxHost {
         view.cpus.isolated = self.reading.isolated;
         view.blank(wanted);
         self.sensors.observe(measured, &mut self.members, view)?;
+        let exported = &mut self.sensors.exported;
+        exported.read(&mut self.members, wanted.contains(Signal::RequestStart), view.now);
+        self.scheduler.take_exported(exported.working(), exported.covers(&self.members));
         self.scheduler.observe(wanted, &self.sensors.traced.activities, view, events);
-        self.sensors.exported.merge(&self.members, view);
+        self.sensors.exported.merge(view);
         let kept_on = |id| self.standing.values.of(id).cpus.unwrap_or(self.members.online).len() as u32;
         self.sensors.exported.notify(&self.members, view, kept_on);
         Ok(())

@@ -297,6 +297,14 @@ impl ProcFs {
         Ok(line.and_then(|line| number(line.trim_ascii())).map(|pid| pid as i32))
     }
 
+    /// The thread's number in its own pid namespace; None if it vanished. The first is the number here: true if that is the only one.
+    pub(crate) fn own_number(&mut self, pid: i32, tid: i32) -> Option<(u32, bool)> {
+        let text = self.read(&Name::new(format_args!("{pid}/task/{tid}/status")), PROCESS_FILE).ok().flatten()?;
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
+        let numbers = line.split(u8::is_ascii_whitespace).filter_map(number);
+        numbers.enumerate().last().and_then(|(at, last)| Some((u32::try_from(last).ok()?, at == 0)))
+    }
+
     /// Has this process this thread now?
     pub(crate) fn has_thread(&self, pid: i32, tid: i32) -> bool {
         let name = Name::new(format_args!("{pid}/task/{tid}"));

@@ -14,7 +14,7 @@ use quell_model::{
 };
 
 use self::deadline::Deadline;
-pub use crate::sensors::Activity;
+pub use crate::sensors::{Activity, Working};
 use crate::{LinuxError, Roots};
 
 /// Hands CPUs out to workloads.
@@ -61,6 +61,10 @@ pub trait Scheduler: Any + Debug + Send {
     fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
         Ok(wanted)
     }
+
+    /// What programs that cooperate say of their threads, ascending by thread, before each observation. `covered`: each
+    /// latency-critical workload has one that does.
+    fn take_exported(&mut self, _workers: &[Working], _covered: bool) {}
 
     /// Adds its own measurements to the view, and its events. `activities`, by slot, are those of the last observation
     /// that wanted queueing delays of the sensors.

@@ -11,7 +11,7 @@ mod threads;
 mod traced;
 mod usage;
 
-pub use exported::Exporting;
+pub use exported::{Exporting, Working};
 pub use traced::Activity;
 
 use std::fmt::Debug;

@@ -315,8 +315,7 @@ void OP(grant_running, struct task_struct *p)
 		c->system_since = now;
 	if (slot < SYSTEM) {
 		c->request_start = t->request;
-		if (workload_of(slot)->grace_ns)
-			c->tid = p->pid;
+		c->tid = p->pid;
 	}
 	c->runs = slot;
 	c->runs_idle = group_at(t->group)->idle;

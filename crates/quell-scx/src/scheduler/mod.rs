@@ -1,6 +1,7 @@
 //! Quell's scheduler in the kernel, as the Linux host's.
 
 mod cookies;
+mod exported;
 mod fetch;
 mod grants;
 mod hogs;
@@ -16,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quell_linux::sched::Kernel;
-use quell_linux::scheduler::{Activity, Scheduler};
+use quell_linux::scheduler::{Activity, Scheduler, Working};
 use quell_linux::{LinuxError, Roots};
 use quell_model::{
     Capabilities, CpuSet, Event, Key, Knob, KnobKind, KnobSetting, Nanos, Plan, RuleKind, Signal, SignalSet, Support,
@@ -24,6 +25,7 @@ use quell_model::{
 };
 
 use self::cookies::Cookies;
+use self::exported::Exported;
 use self::fetch::Fetcher;
 use self::hogs::Hogs;
 use self::servers::Served;
@@ -109,6 +111,8 @@ struct Seen {
     decided: (Option<Nanos>, Decisions),
     /// When a queue of best-effort work in line was reported last.
     best_effort_at: Nanos,
+    /// What programs say of their requests.
+    exported: Exported,
 }
 
 impl Scx {
@@ -172,6 +176,7 @@ impl Scx {
                 holders: vec![Holder::default(); columns],
                 decided: (None, Decisions::default()),
                 best_effort_at: Nanos::ZERO,
+                exported: Exported::default(),
             },
             reported: Vec::new(),
             patience: Nanos::ZERO,
@@ -206,7 +211,10 @@ impl Scx {
         self.look_for_cookies()?;
         // What a long request calls for is a ban of siblings. Where no CPU has one, the clock is not worth its cost.
         if wanted.contains(Signal::RequestStart) && self.topology.has_siblings() {
-            self.grant.watch_requests()?;
+            match self.seen.exported.covers_all(quell_linux::now()) {
+                true => self.grant.ignore_requests(),
+                false => self.grant.watch_requests()?,
+            }
         }
         if wanted.contains(Signal::UnreadDelay) {
             self.grant.watch_sockets()?;
@@ -262,6 +270,10 @@ impl Scheduler for Scx {
     fn prepare(&mut self, wanted: SignalSet) -> Result<SignalSet, LinuxError> {
         self.look(wanted)?;
         Ok(observe::left_to_sensors(wanted))
+    }
+
+    fn take_exported(&mut self, workers: &[Working], covered: bool) {
+        self.seen.exported.take(workers, covered, quell_linux::now());
     }
 
     fn observe(&mut self, wanted: SignalSet, _: &[Activity], view: &mut View, events: &mut Vec<Event>) {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use quell_model::{CpuId, CpuSet, Event, Nanos, Quality, Sample, Signal, SignalSet, View, WorkloadId};
 
 use super::Scx;
+use super::exported::Request;
 use crate::layout::{NO_SLOT, QUEUE_TIMES, WorkloadState};
 use crate::program::Holder;
 use crate::sockets::unread_delay;
@@ -82,6 +83,7 @@ impl Scx {
     fn fill_cpus(&mut self, wanted: SignalSet, view: &mut View) {
         let now = view.now;
         self.meet_cpus(view);
+        self.seen.exported.follow_all(&self.grant, &self.topology);
         let columns = self.topology.columns();
         let cpus = &mut view.cpus;
         cpus.holder.clear();
@@ -99,7 +101,11 @@ impl Scx {
             }
             let start = state.request_start.load(Acquire);
             if wanted.contains(Signal::RequestStart) {
-                let sample = if start == 0 { Sample::default() } else { Sample::exact(Nanos(start), now) };
+                let began = match self.seen.exported.on(state) {
+                    Request::Exported(began) => began,
+                    Request::Guessed => (start != 0).then_some(Nanos(start)),
+                };
+                let sample = began.map_or(Sample::default(), |began| Sample::exact(began, now));
                 cpus.request_start.push(sample);
             }
             if start != 0 && state.banned_for.load(Acquire) == start {

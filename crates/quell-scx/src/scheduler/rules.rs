@@ -51,7 +51,8 @@ impl Scx {
         if !self.is_in_pool(cpu) {
             return Verdict::Vanished;
         }
-        self.grant.ban(cpu, request_start);
+        let start = self.seen.exported.ban(cpu, self.grant.cpu(cpu), request_start);
+        self.grant.ban(cpu, start);
         *kicks = kicks.union(&self.topology.siblings_of(cpu));
         Verdict::Applied(quell_linux::now())
     }

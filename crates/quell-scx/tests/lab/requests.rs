@@ -1,9 +1,16 @@
 //! The request clock and the bans that end with a request.
 
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use quell_guest::lab_tests;
-use quell_model::{Class, CpuId, Nanos, Rule};
+use quell_linux::pages::Pages;
+use quell_linux::procfs::ProcFs;
+use quell_model::{Class, CpuId, Nanos, Rule, ThreadId, WorkloadId};
+use quell_page::{ProgramPage, RUNNING, SIZE};
 
 use crate::support::*;
 
@@ -44,6 +51,37 @@ fn starts(machine: &mut Machine, milliseconds: u64) -> Vec<Nanos> {
     starts
 }
 
+/// The page of the program below, which is mapped before it is forked.
+static PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new(std::ptr::null_mut());
+
+fn map(memory: &OwnedFd) {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory, of a descriptor that has this size.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), SIZE, rights, libc::MAP_SHARED, memory.as_raw_fd(), 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    PAGE.store(at.cast(), Relaxed);
+}
+
+/// Requests of 20 ms, whose starts it exports; it makes no system call, and never sleeps.
+fn work_and_export() {
+    // SAFETY: `map` has mapped it; all of it is atomics.
+    let page = unsafe { &*PAGE.load(Relaxed) };
+    let line = &page.lines[0];
+    line.tid.store(std::process::id(), Relaxed);
+    line.state.store(RUNNING, Relaxed);
+    page.header.used.store(1, Relaxed);
+    loop {
+        line.request.store(quell_linux::now().0, Relaxed);
+        work(20);
+    }
+}
+
+/// Hands a process its pages, as the agent does.
+fn hand_out(machine: &mut Machine, id: WorkloadId, pages: Pages, child: &Child) {
+    let stat = ProcFs::open(Path::new("/proc")).unwrap().stat(child.0, child.0).unwrap().unwrap();
+    machine.host.take_program(0, id, ThreadId { tid: child.0, start: stat.start }, pages);
+}
+
 lab_tests! {
     mod requests {
         machine: quell_guest::Machine {
@@ -68,6 +106,44 @@ lab_tests! {
             pass(100);
             let spun = starts(&mut machine, 1000);
             assert!(spun.len() * 3 < read.len(), "{spun:?} beside {read:?}");
+        }
+
+        fn a_ban_lasts_as_long_as_the_request_that_a_program_exports() {
+            let _first = RealTime::begin();
+            let (lc_group, be_group) = (Group::new("lc"), Group::new("be"));
+            let mut machine = Machine::load();
+            let (lc, _be) = machine.attach_pair(1);
+            let (pages, _memory, [program, _quell]) = Pages::new(quell_linux::now()).unwrap();
+            map(&program);
+            let exports = Child::run(Some(&lc_group), Some(1), work_and_export);
+            let _hog = Child::spin(Some(&be_group), None);
+            hand_out(&mut machine, lc, pages, &exports);
+            let begin = Instant::now();
+            while machine.host.exporting(lc).workers == 0 || machine.host.exporting(lc).strangers > 0 {
+                assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", machine.host.exporting(lc));
+                machine.observe();
+                pass(5);
+            }
+            let began = starts(&mut machine, 1000);
+            assert!(began.len() > 8 && began.is_sorted(), "{began:?}");
+            let (mut held, mut ended) = (0, 0);
+            for _ in 0..50 {
+                let start = machine.observe().cpus.request_start[1];
+                if start.usable().is_none() {
+                    pass(5);
+                    continue;
+                }
+                machine.apply(&[Rule::SiblingBan { cpu: CpuId(1), request_start: start.value }], &[]);
+                let view = machine.observe();
+                held += usize::from(view.cpus.request_start[1].value == start.value && view.cpus.banned.contains(CpuId(0)));
+                pass(60);
+                let view = machine.observe();
+                if view.cpus.request_start[1].value != start.value {
+                    assert!(!view.cpus.banned.contains(CpuId(0)), "the next request inherited the ban");
+                    ended += 1;
+                }
+            }
+            assert!(held > 10 && ended > 10, "{held} of 50 bans were seen to hold, {ended} to end");
         }
 
         fn a_ban_ends_when_the_busy_thread_reads_the_next_request() {

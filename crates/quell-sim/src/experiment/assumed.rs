@@ -10,7 +10,7 @@ static VARIED: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
 
 /// The inputs that can be varied, by topic and name as in `papers/TOPIC/assumptions.toml`, with the value that the experiments
 /// have.
-pub const ASSUMED: [(&str, f64); 56] = [
+pub const ASSUMED: [(&str, f64); 59] = [
     ("caladan.outside", 10.0),
     ("caladan.ksched", 2.0),
     ("caladan.idle-exit", 1.0),
@@ -27,6 +27,9 @@ pub const ASSUMED: [(&str, f64); 56] = [
     ("caladan.memory-latency", 72.0),
     ("caladan.streaml2-suffers", 1.0),
     ("caladan.streaml2-takes", 0.8),
+    ("caladan.switch", 0.05),
+    ("caladan.steal", 0.1),
+    ("caladan.park", 0.5),
     ("dasec.masstree-service", 1800.0),
     ("dasec.img-dnn-service", 4900.0),
     ("dasec.memcached-service", 185.0),

@@ -109,7 +109,7 @@ struct cpu {
 	/* Its own: what runs here. */
 	__u32 runs;          /* the slot that runs here; NO_SLOT: idle */
 	__u32 runs_idle;     /* does what runs here have cpu.idle? */
-	__u32 tid;           /* the thread that runs here, if its workload has a grace */
+	__u32 tid;           /* the thread that runs here, if it is a workload's */
 	__u32 starving;      /* is the next thread here because it starves? */
 	__u64 request_start; /* of the request that it works on; 0: none */
 	__u64 stopped_at;    /* when what ran here stopped, until the next thread runs; 0: one runs, or the CPU is idle */

@@ -64,6 +64,12 @@ fn stack() -> Nanos {
     micros("caladan.stack")
 }
 
+/// Caladan's runtime without a network: what its steps take are inputs.
+pub(super) fn runtime() -> Runtime {
+    let [switch, steal, park] = ["caladan.switch", "caladan.steal", "caladan.park"].map(micros);
+    Runtime { switch, steal, park, ..Runtime::default() }
+}
+
 /// What the Optane device takes of storage's service times, while the green thread sleeps: its latency (Intel's data sheet of
 /// the Optane SSD 900P: "<10 µs"). That it is part of the 35 µs follows from the loads of the published scripts, up to
 /// 520,000 requests a second (caladan-all, `caladan_common.py`, `storage`): with 35 µs of CPU time two hyperthreads had to do
@@ -126,7 +132,7 @@ impl Lc {
     /// Caladan's runtime, whose threads look about for this long.
     #[must_use]
     pub fn runtime(self, spin: Nanos) -> Runtime {
-        Runtime { spin, packet: stack(), storage: self.device(), ..Runtime::default() }
+        Runtime { spin, packet: stack(), storage: self.device(), ..runtime() }
     }
 
     /// What a device takes of each request. Kernel threads are not simulated waiting for it: it is to be added to their latency.

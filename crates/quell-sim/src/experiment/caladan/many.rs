@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quell_model::{CpuCount, CpuSet, Nanos, Policy, Topology};
 
+use super::apps::runtime;
 use super::{Be, Lc, MANAGED, Means, Seen, Span, Threads, run_on};
 use crate::experiment::assumed::assumed;
 use crate::machine::Machine;
@@ -70,7 +71,7 @@ const SERVICE: Nanos = Nanos::from_micros(20);
 pub fn scale(load: f64, lc: u32, be: u32) -> Vec<WorkloadSpec> {
     let rate = load * f64::from(GUARANTEED) / SERVICE.as_secs_f64();
     let arrivals = Arrivals::Bursty { rate, factor: 4.0, fraction: 0.1, burst: Nanos::from_millis(1) };
-    let dispatch = Dispatch::WorkStealing(Runtime::default());
+    let dispatch = Dispatch::WorkStealing(runtime());
     let server = ServerSpec { arrivals, service: Service::Exponential(SERVICE), dispatch };
     let task = |number: u32| WorkloadSpec {
         name: format!("lc-{number}"),

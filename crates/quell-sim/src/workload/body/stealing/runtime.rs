@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::body::source::Forward;
 
-/// What the runtime does for how long, as CPU time. All but `spin` are assumptions: caladan-osdi20 does not say.
+/// What the runtime does for how long, as CPU time. All but `spin` are assumptions: caladan-osdi20 does not say. The experiments
+/// take theirs from `papers/caladan/assumptions.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runtime {

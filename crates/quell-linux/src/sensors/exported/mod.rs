@@ -1,7 +1,11 @@
 //! What programs that cooperate say of themselves, and what they are notified of: `quell_page` is the layout.
 
+mod numbers;
+
 use quell_model::{Nanos, Sample, ThreadId, View, WorkloadId};
-use quell_page::SIZE;
+use quell_page::{SIZE, Worker};
+
+use self::numbers::Numbers;
 
 use crate::members::Members;
 use crate::pages::{Notice, Pages};
@@ -20,7 +24,18 @@ struct Program {
     /// Did a scan find it among the workload's threads?
     was_found: bool,
     workers: u32,
+    strangers: u32,
     delay: Nanos,
+    numbers: Numbers,
+}
+
+/// A worker of a program, by the number of its thread here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Working {
+    /// The thread.
+    pub tid: i32,
+    /// Start of the request that it runs; None: it runs none.
+    pub request: Option<Nanos>,
 }
 
 /// What the programs of a workload export.
@@ -30,6 +45,8 @@ pub struct Exporting {
     pub processes: u32,
     /// Their workers.
     pub workers: u32,
+    /// Of those, workers whose threads are not known, or are not their process's: what they say of requests does not count.
+    pub strangers: u32,
 }
 
 /// The programs that have pages.
@@ -41,18 +58,23 @@ pub(crate) struct Exported {
     ended: Vec<u64>,
     /// By slot: did the workload ever hold a CPU that was granted to it?
     held: Vec<bool>,
+    /// The workers whose threads are known; ascending by thread.
+    working: Vec<Working>,
 }
 
 impl Default for Exported {
     fn default() -> Exported {
-        Exported { programs: Vec::new(), buffer: Box::new([0; SIZE]), ended: Vec::new(), held: Vec::new() }
+        let (programs, ended, held, working) = <_>::default();
+        Exported { programs, buffer: Box::new([0; SIZE]), ended, held, working }
     }
 }
 
 impl Exported {
     pub fn take(&mut self, number: u64, workload: WorkloadId, process: ThreadId, pages: Pages, now: Nanos) {
-        let (since, was_found, workers, delay) = (now, false, 0, Nanos::ZERO);
-        self.programs.push(Program { number, process, workload, pages, since, was_found, workers, delay });
+        let (since, was_found, numbers) = (now, false, Numbers::default());
+        let (workers, strangers, delay) = (0, 0, Nanos::ZERO);
+        let new = Program { number, process, workload, pages, since, was_found, workers, strangers, delay, numbers };
+        self.programs.push(new);
     }
 
     /// Another workload has this slot from now on.
@@ -74,15 +96,29 @@ impl Exported {
         of_it.fold(Exporting::default(), |sum, program| Exporting {
             processes: sum.processes + 1,
             workers: sum.workers + program.workers,
+            strangers: sum.strangers + program.strangers,
         })
     }
 
-    /// Copies each page once, and lets the delays count: the larger of the kernel's figure and the program's.
-    pub fn merge(&mut self, members: &Members, view: &mut View) {
+    /// The workers whose threads are known, as of the last copies; ascending by thread.
+    pub fn working(&self) -> &[Working] {
+        &self.working
+    }
+
+    /// Does each latency-critical workload have a program that exports?
+    pub fn covers(&self, members: &Members) -> bool {
+        let exports =
+            |id| self.programs.iter().any(|program| program.workload == id && program.workers > program.strangers);
+        let mut critical = members.workloads().filter(|(_, workload)| workload.is_lc()).peekable();
+        critical.peek().is_some() && critical.all(|(id, _)| exports(id))
+    }
+
+    /// Copies each page once. `requests`: are the starts of requests wanted?
+    pub fn read(&mut self, members: &mut Members, requests: bool, now: Nanos) {
+        self.working.clear();
         if self.programs.is_empty() {
             return;
         }
-        let now = view.now;
         let ended = &mut self.ended;
         self.programs.retain_mut(|program| {
             let stays = program.is_there(members, now);
@@ -91,13 +127,34 @@ impl Exported {
             }
             stays
         });
+        // At most one file is read in a step, which lasts microseconds.
+        let mut may_learn = requests;
         for program in &mut self.programs {
+            // Until then it is the workload's by its cgroup or parent alone, and says nothing for it.
+            if !program.was_found {
+                continue;
+            }
+            may_learn = may_learn && !program.learn(members);
             let Some(copied) = program.pages.copy(now, &mut self.buffer) else {
-                (program.workers, program.delay) = (0, Nanos::ZERO);
+                (program.workers, program.strangers, program.delay) = (0, 0, Nanos::ZERO);
                 continue;
             };
             let seen = copied.seen();
-            (program.workers, program.delay) = (seen.workers, Nanos(seen.delay));
+            (program.workers, program.strangers, program.delay) = (seen.workers, 0, Nanos(seen.delay));
+            if requests {
+                let found = copied.workers().map(|(_, worker)| program.working(worker, members));
+                let before = self.working.len();
+                self.working.extend(found.flatten());
+                program.strangers = seen.workers - (self.working.len() - before) as u32;
+            }
+        }
+        self.working.sort_unstable_by_key(|worker| worker.tid);
+    }
+
+    /// Lets the delays count: the larger of the kernel's figure and the program's.
+    pub fn merge(&self, view: &mut View) {
+        let now = view.now;
+        for program in self.programs.iter().filter(|program| program.workers > 0) {
             if let Some(delay) = view.workloads.queueing_delay.get_mut(program.workload.index()) {
                 let known = delay.usable().unwrap_or_default();
                 *delay = Sample::exact(known.max(program.delay), now);
@@ -125,6 +182,17 @@ impl Exported {
 }
 
 impl Program {
+    /// Learns which thread one more of its numbers means. Returns whether that took a look.
+    fn learn(&mut self, members: &mut Members) -> bool {
+        let Members { proc, threads, threads_changed, .. } = members;
+        self.numbers.learn(self.process.tid, threads, *threads_changed, proc)
+    }
+
+    fn working(&self, worker: Worker, members: &Members) -> Option<Working> {
+        let thread = self.numbers.thread(self.process.tid, worker.tid, members)?;
+        Some(Working { tid: thread.id.tid, request: worker.request.map(Nanos) })
+    }
+
     /// Is its process still the workload's?
     fn is_there(&mut self, members: &Members, now: Nanos) -> bool {
         if members.get(self.workload).is_none() {
