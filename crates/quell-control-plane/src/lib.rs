@@ -71,6 +71,11 @@ impl Drop for Running {
 
 impl Drop for Plane {
     fn drop(&mut self) {
+        if std::env::var_os("QUELL_KEEP_LOGS").is_some() {
+            for program in &self.programs {
+                println!("{}:\n{}", program.name, self.log(program.name));
+            }
+        }
         // What needs the others first.
         while self.programs.pop().is_some() {}
     }
@@ -147,10 +152,7 @@ impl Plane {
         let made = output(Command::new("openssl").args(["genrsa", "-out"]).arg(self.at("key")).arg("2048"));
         assert!(made.status.success(), "{made:?}");
         let groups = "system:serviceaccounts,system:serviceaccounts:quell";
-        write(
-            "tokens",
-            format!("{ADMIN},admin,1,\"system:masters\"\n{CONTROLLER},{ACCOUNT},2,\"{groups}\"\n"),
-        );
+        write("tokens", format!("{ADMIN},admin,1,\"system:masters\"\n{CONTROLLER},{ACCOUNT},2,\"{groups}\"\n"));
         for (name, token) in [("admin", ADMIN), ("controller", CONTROLLER)] {
             write(name, self.kubeconfig(token));
         }
@@ -211,16 +213,30 @@ impl Plane {
         command.arg(format!("--kubeconfig={}", self.at("admin").display()));
         match part {
             Part::Scheduler => {
-                command.args(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000"]);
+                command.args([
+                    "--leader-elect=false",
+                    "--secure-port=0",
+                    "--kube-api-qps=500",
+                    "--kube-api-burst=1000",
+                ]);
             }
             Part::Controllers => {
                 let own = ["deployment", "replicaset", "disruption", "garbage-collector"];
                 command.arg(format!("--controllers={}", own.map(|name| format!("{name}-controller")).join(",")));
-                command.args(["--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000"]);
+                command.args([
+                    "--leader-elect=false",
+                    "--secure-port=0",
+                    "--kube-api-qps=500",
+                    "--kube-api-burst=1000",
+                ]);
             }
             Part::Kwok => {
-                command.args(["--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-ip=127.0.0.1"]);
+                command
+                    .args(["--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-ip=127.0.0.1"]);
                 command.arg(format!("--server-address=127.0.0.1:{}", free_port()));
+                let stages = self.at("stages.yaml");
+                std::fs::write(&stages, include_str!("stages.yaml")).unwrap_or_else(|error| panic!("stages: {error}"));
+                command.arg(format!("--config={}", stages.display()));
             }
         }
         self.run(part.program(), command);

@@ -41,7 +41,7 @@ fn another_controller_leads_after_a_crash_and_marks_come_and_go() {
     plane.report("n4", &good("n4", now_ms() + 600_000));
     until(30, "remarks of the bad reports", || {
         let status = plane.status("one");
-        ["report of node n2", "of another node, 'n4'", "in the future"].iter().all(|what| status.contains(what))
+        ["report of node n2", "of another node, n4", "in the future"].iter().all(|what| status.contains(what))
     });
     assert!(!["n2", "n3", "n4"].iter().any(|node| plane.is_tainted(node)));
     ["n2", "n3", "n4"].into_iter().for_each(quiet);
@@ -52,7 +52,7 @@ fn another_controller_leads_after_a_crash_and_marks_come_and_go() {
     until(60, "two leads", || plane.leader() == "two");
     let took = killed.elapsed().as_secs_f64();
     println!("another controller led after {took:.1} s");
-    assert!(took < 45.0, "{took}");
+    assert!(took < 30.0, "{took}");
     quiet("n1");
     until(90, "n1 without its taint", || !plane.is_tainted("n1"));
     let node = plane.get("/api/v1/nodes/n1");

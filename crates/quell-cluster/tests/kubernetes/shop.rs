@@ -68,7 +68,10 @@ impl Shop {
         let size = json!({"cpu": cpus.to_string(), "memory": "64Gi", "pods": "110"});
         let metadata = json!({"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}});
         let status = json!({"capacity": size, "allocatable": size});
-        self.post("/api/v1/nodes", &json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}));
+        self.post(
+            "/api/v1/nodes",
+            &json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}),
+        );
         self.patch(&format!("/api/v1/nodes/{name}"), &json!({"spec": {"taints": null}}));
     }
 
