@@ -204,8 +204,10 @@ mod tests {
     fn forced_sharing_is_what_others_cost_and_each_has_its_part() {
         // Of 20 s of CPU time: 3 s for w1, 1 s for what is not managed; its own threads and limits are no one else's.
         let causes = json!([
-            cause("workload", "w1", 3_000_000_000), cause("unmanaged", "x", 1_000_000_000),
-            cause("own-threads", "", 9_000_000_000), cause("steal", "", 9_000_000_000),
+            cause("workload", "w1", 3_000_000_000),
+            cause("unmanaged", "x", 1_000_000_000),
+            cause("own-threads", "", 9_000_000_000),
+            cause("steal", "", 9_000_000_000),
         ]);
         let status = status(vec![workload("w0", "lc", &causes), workload("w1", "be", &json!([]))]);
         let report = Digest::of("n1").report(&status, 7);
@@ -240,8 +242,8 @@ mod tests {
     #[test]
     fn slowdown_is_above_one_and_what_is_no_pod_is_left_out() {
         let mut status = status(vec![workload("w0", "lc", &json!([])), workload("w1", "lc", &json!([]))]);
-        status.measured = Measurements::<OfMachine>::default()
-            .with(Signal::MemorySlowdown, Some(measured(1.3, Quality::Estimated)));
+        status.measured =
+            Measurements::<OfMachine>::default().with(Signal::MemorySlowdown, Some(measured(1.3, Quality::Estimated)));
         status.workloads.push(workload("not-a-pod", "lc", &json!([])));
         let report = Digest::of("n1").report(&status, 0);
         let slowdown = report.reading(Measure::Slowdown).unwrap();
