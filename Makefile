@@ -41,7 +41,7 @@ test-kubernetes:
 	$(CARGO) build --locked --profile dist --package quell-cli --bin quell
 	$(CARGO) build --locked -p quell-cluster
 	QUELL_RESTARTS=10 $(CARGO) test -p quell-cluster --locked --test kubernetes -- --ignored --show-output --test-threads=1
-	$(CARGO) test -p quell-lab --locked --test kubernetes -- --ignored --show-output
+	$(CARGO) test -p quell-lab --locked --features kubernetes --test kubernetes -- --ignored --show-output
 	QUELL_PROGRAM=$(CURDIR)/target/dist/quell $(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
 
 # Boots of the lab, those of all soaks together, and the repeated ones.
@@ -105,6 +105,7 @@ dist:
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p quell-lab --features kubernetes --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) test -p quell-checks --locked
 

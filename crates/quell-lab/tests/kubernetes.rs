@@ -9,19 +9,26 @@ use serde_json::Value;
 /// Simulated seconds a second.
 const SPEED: f64 = 15.0;
 
-/// A scenario with this many nodes, fifteen pods on each: services that share hosts with work that changes, comes and goes.
+/// A scenario with this many nodes, fifteen pods on each: services beside work that changes, comes and goes. Owners make them in no order:
+/// a scheduler that counts requests then mixes them by chance.
 fn scenario(nodes: u32, lasts: &str) -> String {
     let shipped = include_str!("../../quell-cluster-sim/scenarios/hundred-hosts.toml");
-    let scaled = |text: String, from: u32| {
-        text.replacen(&format!("count = {from}\n"), &format!("count = {}\n", from * nodes / 200), 1)
-    };
-    // Half of the pods of the shipped one a host.
-    let mut text = shipped.replace("lasts = \"1h\"", &format!("lasts = \"{lasts}\""));
-    text = text.replace("count = 100\n", &format!("count = {nodes}\n"));
-    for number in [200, 200, 800, 400, 1400] {
-        text = scaled(text, number);
+    let text = shipped.replace("lasts = \"1h\"", &format!("lasts = \"{lasts}\""));
+    let head = text.split("[[workloads]]").next().unwrap().replace("count = 100\n", &format!("count = {nodes}\n"));
+    let kinds = [("memcached", 2), ("masstree", 1), ("changing", 4), ("streams", 7), ("computes", 1)];
+    let mut all: Vec<&str> = kinds.iter().flat_map(|(kind, number)| vec![*kind; (number * nodes) as usize]).collect();
+    let mut seed = 7_u64;
+    for at in (1..all.len()).rev() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        all.swap(at, (seed >> 33) as usize % (at + 1));
     }
-    text.replace("every = \"5s\"", &format!("every = \"{}ms\"", 5000 * 200 / u64::from(nodes)))
+    let group = |kind: &&str| {
+        let stays = if *kind == "streams" { "stays = \"30min\"\n" } else { "" };
+        format!("[[workloads]]\nkind = \"{kind}\"\ncount = 1\n{stays}")
+    };
+    let more =
+        format!("[[workloads]]\nkind = \"streams\"\nevery = \"{}ms\"\nstays = \"30min\"\n", 1_800_000 / (7 * nodes));
+    head + &all.iter().map(group).collect::<String>() + &more
 }
 
 struct Ran {
@@ -67,7 +74,7 @@ fn run(file: &Path, policy: Option<&str>) -> Option<Ran> {
 #[ignore = "programs of Kubernetes, and minutes: make test-kubernetes"]
 fn contention_goes_down_under_a_real_scheduler() {
     let number = |name: &str, default: u32| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (nodes, minutes) = (number("QUELL_LOOP_NODES", 20), number("QUELL_LOOP_MINUTES", 30));
+    let (nodes, minutes) = (number("QUELL_LOOP_NODES", 20), number("QUELL_LOOP_MINUTES", 20));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenario.toml");
     std::fs::write(&file, scenario(nodes, &format!("{minutes}min"))).unwrap();

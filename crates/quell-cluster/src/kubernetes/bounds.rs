@@ -1,4 +1,4 @@
-//! Bounds on evictions, and who moves for whom: a namespace's services have so many evictions an hour, whatever they report.
+//! Bounds on evictions, and who moves for whom: a namespace's services have a bounded number of evictions an hour, whatever they report.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -91,7 +91,7 @@ fn budgets_hold_and_the_owners_words_and_what_is_recommended_stays() {
     }
     let why = plane
         .asked("two", &["why", &format!("shop/{}", on(&plane, "web", "n1")[0]["metadata"]["name"].as_str().unwrap())]);
-    assert!(why.contains("contends most      shop/bare (0.4000), which does not move"), "{why}");
+    assert!(why.contains("contends most      shop/bare (0.1600), which does not move"), "{why}");
     assert!(!plane.said().contains("forbidden"), "{}", plane.said());
 }
 

@@ -5,6 +5,7 @@ macro_rules! out {
     ($($text:tt)*) => { writeln!(io::stdout(), $($text)*)? };
 }
 
+#[cfg(feature = "kubernetes")]
 mod fake_nodes;
 mod live;
 
@@ -70,6 +71,7 @@ enum Command {
         json: bool,
     },
     Live(live::Arguments),
+    #[cfg(feature = "kubernetes")]
     FakeNodes(fake_nodes::Arguments),
     /// Report where a workload is at a scenario's end and which moves were made for it
     Why {
@@ -125,6 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Run { .. } => list(),
         Command::Check { scenario, json } => check(&read(scenario)?, *json),
         Command::Live(arguments) => live::run(arguments, &read(&arguments.scenario)?),
+        #[cfg(feature = "kubernetes")]
         Command::FakeNodes(arguments) => fake_nodes::run(arguments, &read(&arguments.scenario)?),
         Command::Why { scenario, workload, policy, json } => {
             let report = why(&read(scenario)?, WorkloadId(*workload), policy)?;
