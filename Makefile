@@ -35,11 +35,13 @@ test: setup
 test-kubernetes:
 	@scripts/setup --kubernetes
 	scripts/kubernetes
-	for program in etcd helm kube-apiserver; do scripts/kubernetes $$program || exit; done
+	for program in etcd helm kube-apiserver kube-scheduler kube-controller-manager kwok; do scripts/kubernetes $$program || exit; done
 	$(CARGO) build -p nri --locked --example log
 	$(CARGO) test -p nri --locked --test upstream -- --include-ignored
 	$(CARGO) build --locked --profile dist --package quell-cli --bin quell
-	$(CARGO) test -p quell-cluster --locked --test kubernetes -- --ignored --show-output --test-threads=1
+	$(CARGO) build --locked -p quell-cluster
+	QUELL_RESTARTS=10 $(CARGO) test -p quell-cluster --locked --test kubernetes -- --ignored --show-output --test-threads=1
+	$(CARGO) test -p quell-lab --locked --features kubernetes --test kubernetes -- --ignored --show-output
 	QUELL_PROGRAM=$(CURDIR)/target/dist/quell $(CARGO) test -p quell-cli --locked --test kubernetes -- --ignored --show-output --test-threads=1
 
 # Boots of the lab, those of all soaks together, and the repeated ones.
@@ -103,6 +105,7 @@ dist:
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p quell-lab --features kubernetes --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) test -p quell-checks --locked
 

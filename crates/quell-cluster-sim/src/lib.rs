@@ -1,9 +1,11 @@
 //! A simulated cluster of hosts, in two grains: coarse (hosts in balance, services as queues, moves as rounds of copying) and
 //! exact (each host a simulated machine under its own policy).
 //!
-//! [`scenario`] describes one, [`sim`] simulates it, [`grains`] compares the two grains, [`live`] lets it go on by the clock on the
+//! [`scenario`] describes one, [`sim`] simulates it, [`grains`] compares the two grains, [`fake`] is one behind the nodes of a real
+//! scheduler, [`live`] lets it go on by the clock on the
 //! wall. Only `live` does I/O.
 
+pub mod fake;
 pub mod grains;
 pub mod live;
 pub mod report;

@@ -109,7 +109,7 @@ impl Policy<ClusterDomain> for Wild {
             plan.places.push(PlaceCommand { workload, host });
             let workload = WorkloadId(self.0.below(works));
             let deadline = view.now + Nanos::from_secs(u64::from(self.0.below(120)));
-            plan.moves.push(MoveCommand { workload, to: host, deadline });
+            plan.moves.push(MoveCommand { workload, to: host, deadline, relieves: None });
         }
         plan.cancels.push(WorkloadId(self.0.below(works)));
         Wake::At(view.now + Nanos::from_secs(5))
@@ -230,7 +230,7 @@ kind = [{ name = "writes", class = "be", vcpus = 1, memory-gib = 4, dirty-mib = 
     let (mut view, mut events) = (ClusterView::default(), Vec::new());
     let mut plan = ClusterPlan::default();
     let deadline = Nanos::from_secs(120);
-    plan.moves.push(MoveCommand { workload: WorkloadId(0), to: HostId(1), deadline });
+    plan.moves.push(MoveCommand { workload: WorkloadId(0), to: HostId(1), deadline, relieves: None });
     let Ok(()) = cluster.apply(&plan, &mut events);
     let mut ends = Vec::new();
     while !cluster.is_over() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use quell_agent::AgentError;
-use quell_agent::api::{Api, Client};
+use quell_agent::api::{Api, Client, Metrics};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -54,7 +54,17 @@ impl Folder {
     /// # Errors
     /// If the socket cannot be had.
     pub fn serve(&self, board: Board) -> Result<Api, AgentError> {
-        Api::reading(&self.socket(), answers(board))
+        Api::reading(&self.socket(), None, answers(board))
+    }
+
+    /// The same, and metrics for Prometheus there.
+    ///
+    /// # Errors
+    /// If the socket or the address cannot be had.
+    pub fn serve_with_metrics(&self, board: Board, metrics: &Metrics) -> Result<Api, AgentError> {
+        let text = board.clone();
+        let metrics = (metrics, Box::new(move || text.status().metrics()) as Box<dyn Fn() -> String + Send + Sync>);
+        Api::reading(&self.socket(), Some(metrics), answers(board))
     }
 
     /// The controller's status.

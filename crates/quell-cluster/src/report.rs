@@ -1,6 +1,8 @@
 //! What is known of a workload.
 
-use quell_model::cluster::{ClusterView, Measure};
+use std::collections::BTreeMap;
+
+use quell_model::cluster::{ClusterView, HostId, HostState, Measure, Movable};
 use quell_model::{Nanos, WorkloadId};
 use quell_report::screen::Screen;
 use quell_report::table::table;
@@ -32,19 +34,64 @@ pub struct WorkloadReport {
     pub threshold: Option<Nanos>,
     /// Its SLO's bound.
     pub slo: Option<Nanos>,
-    /// The judged moves that were made for it, oldest first.
+    /// The judged moves that were made for it, or of it, oldest first.
     pub moves: Vec<Judged>,
+    /// What contends most with it there, and may move or not.
+    #[serde(default)]
+    pub blamed: Option<Blamed>,
+    /// The quietest other host by the same measure, and its contention.
+    #[serde(default)]
+    pub quietest: Option<(u32, f64)>,
+    /// Names of the workloads and hosts that are named by number.
+    #[serde(default)]
+    pub names: (BTreeMap<u32, String>, BTreeMap<u32, String>),
+}
+
+/// The heaviest other workload of a host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Blamed {
+    /// Its number.
+    pub workload: u32,
+    /// Its part of the contention.
+    pub intensity: f64,
+    /// May it move?
+    pub movable: bool,
+}
+
+/// Names of workloads and hosts by number; a workload's is empty, and a host has none, where there is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// Of workloads.
+    pub workloads: &'a [String],
+    /// Of hosts.
+    pub hosts: &'a [Option<String>],
 }
 
 /// What a view and judged moves show of a workload.
 #[must_use]
-pub fn of_workload(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: &str) -> WorkloadReport {
+pub fn of_workload(view: &ClusterView, judged: &[Judged], id: WorkloadId, names: &Names<'_>) -> WorkloadReport {
     let (workloads, at) = (&view.workloads, id.index());
     let host = workloads.host[at];
     let measure = host.and_then(|host| view.measure(host));
+    let moves: Vec<Judged> = judged.iter().filter(|it| it.victim == id || it.moved == id).cloned().collect();
+    let blamed = host.zip(measure).and_then(|(host, measure)| blamed(view, id, host, measure));
+    let quietest = host.zip(measure).and_then(|(host, measure)| quietest(view, host, measure));
+    let mut named = (BTreeMap::new(), BTreeMap::new());
+    let others = moves.iter().flat_map(|it| [it.moved.0, it.victim.0]);
+    for number in others.chain(blamed.as_ref().map(|it| it.workload)) {
+        if let Some(name) = names.workloads.get(number as usize).filter(|name| !name.is_empty()) {
+            named.0.insert(number, name.clone());
+        }
+    }
+    let hosts = moves.iter().flat_map(|it| [it.from.0, it.to.0]);
+    for number in hosts.chain(host.map(|host| host.0)).chain(quietest.map(|it| it.0)) {
+        if let Some(Some(name)) = names.hosts.get(number as usize) {
+            named.1.insert(number, name.clone());
+        }
+    }
     WorkloadReport {
         workload: id.0,
-        kind: kind.to_owned(),
+        kind: names.workloads.get(at).cloned().unwrap_or_default(),
         host: host.map(|host| host.0),
         measure,
         contention: host.zip(measure).and_then(|(host, measure)| view.contention(host, measure)),
@@ -53,8 +100,25 @@ pub fn of_workload(view: &ClusterView, judged: &[Judged], id: WorkloadId, kind: 
         predicted: workloads.predicted[at].usable(),
         threshold: workloads.threshold[at],
         slo: workloads.slo[at].map(|slo| slo.bound),
-        moves: judged.iter().filter(|judged| judged.victim == id || judged.moved == id).cloned().collect(),
+        moves,
+        blamed,
+        quietest,
+        names: named,
     }
+}
+
+fn blamed(view: &ClusterView, id: WorkloadId, host: HostId, by: Measure) -> Option<Blamed> {
+    let works = &view.workloads;
+    let is_there = |it: &WorkloadId| *it != id && works.present[it.index()] && works.host[it.index()] == Some(host);
+    let others = works.ids().filter(is_there).filter_map(|it| Some((it, view.intensity(it, by)?)));
+    let (workload, intensity) = others.filter(|(_, part)| *part > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Blamed { workload: workload.0, intensity, movable: works.movable[workload.index()] != Movable::Never })
+}
+
+fn quietest(view: &ClusterView, but: HostId, by: Measure) -> Option<(u32, f64)> {
+    let fit = |host: &HostId| *host != but && view.hosts.state[host.index()] == HostState::Ready;
+    let others = view.hosts.ids().filter(fit).filter_map(|host| Some((host.0, view.contention(host, by)?)));
+    others.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 impl WorkloadReport {
@@ -64,14 +128,23 @@ impl WorkloadReport {
         let or = |value: Option<String>| value.unwrap_or_else(|| "not known".into());
         let time = |value: Option<Nanos>| or(value.map(|value| value.to_string()));
         let measure = self.measure.unwrap_or_default();
-        let number = |value: f64| match measure {
+        let number_of = |value: f64| match measure {
             Measure::Counters => quell_report::human::rate(value),
             _ => format!("{value:.4}"),
         };
         let mut text = format!("workload {} ({})\n", self.workload, self.kind);
-        text += &format!("  host               {}\n", or(self.host.map(|host| host.to_string())));
-        text += &format!("  its contention     {} {}\n", or(self.contention.map(number)), measure.words());
-        text += &format!("  own intensity      {} {}\n", or(self.intensity.map(number)), measure.words());
+        let host = |number: u32| self.names.1.get(&number).cloned().unwrap_or_else(|| number.to_string());
+        let workload = |number: u32| self.names.0.get(&number).cloned().unwrap_or_else(|| number.to_string());
+        text += &format!("  host               {}\n", or(self.host.map(host)));
+        text += &format!("  its contention     {} {}\n", or(self.contention.map(number_of)), measure.words());
+        text += &format!("  own intensity      {} {}\n", or(self.intensity.map(number_of)), measure.words());
+        if let Some(Blamed { workload: number, intensity, movable }) = &self.blamed {
+            let may = if *movable { "" } else { ", which does not move" };
+            text += &format!("  contends most      {} ({}){may}\n", workload(*number), number_of(*intensity));
+        }
+        if let Some((number, contention)) = self.quietest {
+            text += &format!("  quietest other     {} ({})\n", host(number), number_of(contention));
+        }
         if self.slo.is_some() {
             text += &format!("  latency            {} (SLO {})\n", time(self.latency), time(self.slo));
             text += &format!("  predicted wait     {} (threshold {})\n", time(self.predicted), time(self.threshold));
@@ -82,10 +155,10 @@ impl WorkloadReport {
         let row = |judged: &Judged| {
             vec![
                 judged.at.to_string(),
-                judged.moved.0.to_string(),
-                format!("{} → {}", judged.from.0, judged.to.0),
+                workload(judged.moved.0),
+                format!("{} → {}", host(judged.from.0), host(judged.to.0)),
                 format!("{} → {}", judged.before, judged.after),
-                if judged.helped { "helped" } else { "did not help" }.to_owned(),
+                judged.verdict().words().to_owned(),
             ]
         };
         text + "\n" + &table(["at", "moved", "hosts", "latency", "verdict"], self.moves.iter().map(row)).fit(screen)

@@ -42,6 +42,7 @@ pub use front::Front;
 pub use held::{Leased, Leasing, Standing};
 pub use latency::{Feed, Posted};
 pub use pods::ShownPods;
+pub use reading::Metrics;
 pub use state::{About, News, Starting, State};
 
 /// Default path of the agent's socket.

@@ -163,7 +163,7 @@ mod tests {
         let (mut driver, found) = Simulated::open(path, scenario, (1, 200.0), false, Arc::clone(&stop)).unwrap();
         let mut left = turns;
         let policy = AnyClusterPolicy::named("sdc-global", 1).unwrap();
-        control(&mut driver, policy, &stop, |driver, _| {
+        control(&mut driver, policy, &stop, |driver, _, _| {
             driver.cluster.check().unwrap();
             left = left.saturating_sub(1);
             stop.store(left == 0, Ordering::Relaxed);

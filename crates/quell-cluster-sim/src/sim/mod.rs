@@ -10,6 +10,7 @@ mod driver;
 mod exact;
 mod machine;
 mod migrate;
+mod outside;
 mod population;
 pub mod queue;
 mod report;

@@ -57,11 +57,7 @@ impl Digest {
             b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
         });
         // Those nearest to their bound, or beyond it, first.
-        let strain = |service: &Service| match (service.measured.or(service.predicted), service.bound) {
-            (Some(latency), Some(bound)) => latency.0 as f64 / bound.0.max(1) as f64,
-            _ => 0.0,
-        };
-        report.services.sort_by(|a, b| strain(b).total_cmp(&strain(a)));
+        report.services.sort_by_key(|service| std::cmp::Reverse(service.strain()));
         report
     }
 
@@ -155,5 +151,104 @@ impl Sharing {
     fn share(&self, workload: &str) -> Option<f64> {
         let part = self.by.get(workload).copied().unwrap_or(0.0);
         (self.known && self.total > 0.0).then(|| (part / self.total).clamp(0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quell_agent::wire::{Measurements, OfMachine, OfWorkload};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn measured(value: f64, quality: Quality) -> Measured {
+        Measured { value, age_ns: 0, window_ns: 10_000_000_000, quality }
+    }
+
+    fn workload(name: &str, class: &str, waited_by: &Value) -> Workload {
+        let lately = json!({"window_ns": 10_000_000_000_u64, "waited_ns": 0, "known": "traced", "by": waited_by});
+        serde_json::from_value(json!({
+            "name": name, "class": class, "policies": [], "cpus_requested": 1.0, "knobs": [],
+            "slo": {"quantile": 0.99, "bound_ns": 500_000},
+            "waited": {"waited_ns": 0, "unsettled_ns": 0, "by": [], "lately": lately},
+        }))
+        .unwrap()
+    }
+
+    /// Two CPUs; the workloads w0, w1 … are the pods shop/p0, shop/p1 …
+    fn status(workloads: Vec<Workload>) -> Status {
+        let pod = |at: usize| {
+            json!({
+                "namespace": "shop", "name": format!("p{at}"), "uid": "u", "workload": format!("w{at}"), "qos": "Burstable",
+                "class": "lc", "is_strict": false, "cpus_requested": 1.0, "containers": [], "remarks": [],
+            })
+        };
+        let cpu = |cpu: u32| json!({"cpu": cpu, "core": cpu, "state": "idle"});
+        let pods: Vec<Value> = (0..workloads.len()).map(pod).collect();
+        let mut status: Status = serde_json::from_value(json!({
+            "agent": {"version": "0", "pid": 1, "mode": "run", "host": "h", "limits": [], "cpu_seconds": 0.0, "resident_bytes": 0},
+            "now_ns": 0, "turns": 0, "layers": [], "workloads": [], "cpus": [cpu(0), cpu(1)],
+            "kubernetes": {"mode": "observe", "shared_cpus": "0-1", "strict_cpus": "", "set_again": 0, "refused": [], "pods": pods},
+            "decisions": [], "decisions_lost": 0,
+        }))
+        .unwrap();
+        status.workloads = workloads;
+        status
+    }
+
+    fn cause(cause: &str, by: &str, waited_ns: u64) -> Value {
+        json!({"cause": cause, "by": by, "waited_ns": waited_ns, "at_least_ns": 0, "at_most_ns": waited_ns})
+    }
+
+    #[test]
+    fn forced_sharing_is_what_others_cost_and_each_has_its_part() {
+        // Of 20 s of CPU time: 3 s for w1, 1 s for what is not managed; its own threads and limits are no one else's.
+        let causes = json!([
+            cause("workload", "w1", 3_000_000_000),
+            cause("unmanaged", "x", 1_000_000_000),
+            cause("own-threads", "", 9_000_000_000),
+            cause("steal", "", 9_000_000_000),
+        ]);
+        let status = status(vec![workload("w0", "lc", &causes), workload("w1", "be", &json!([]))]);
+        let report = Digest::of("n1").report(&status, 7);
+        let sharing = report.reading(Measure::Sharing).unwrap();
+        assert!((sharing.value - 0.2).abs() < 1e-9 && sharing.exact, "{sharing:?}");
+        assert_eq!(report.heaviest.len(), 1);
+        let heavy = &report.heaviest[0];
+        assert_eq!((heavy.pod.as_str(), heavy.intensity), ("shop/p1", None));
+        assert!((heavy.share.unwrap() - 0.75).abs() < 1e-9, "{heavy:?}");
+        assert_eq!((report.node.as_str(), report.at_ms, report.window), ("n1", 7, Nanos::from_secs(10)));
+        assert!(report.reading(Measure::Counters).is_none() && report.reading(Measure::Slowdown).is_none());
+    }
+
+    #[test]
+    fn old_and_odd_numbers_count_as_absent() {
+        let with = |value: f64, quality| {
+            let mut one = workload("w0", "lc", &json!([]));
+            one.measured = Measurements::<OfWorkload>::default()
+                .with(Signal::BufferFullRate, Some(measured(value, quality)))
+                .with(Signal::Latency, Some(measured(900_000.0, quality)));
+            Digest::of("n1").report(&status(vec![one]), 0)
+        };
+        let good = with(1e6, Quality::Exact);
+        assert_eq!(good.reading(Measure::Counters).unwrap().value, 1e6);
+        assert_eq!(good.services[0].measured, Some(Nanos(900_000)));
+        assert_eq!((good.services[0].bound, good.services[0].strain()), (Some(Nanos(500_000)), 1800));
+        for (value, quality) in [(1e6, Quality::Stale), (f64::NAN, Quality::Exact), (-1.0, Quality::Exact)] {
+            assert!(with(value, quality).reading(Measure::Counters).is_none(), "{value} {quality:?}");
+        }
+        assert_eq!(with(1e6, Quality::Stale).services[0].measured, None);
+    }
+
+    #[test]
+    fn slowdown_is_above_one_and_what_is_no_pod_is_left_out() {
+        let mut status = status(vec![workload("w0", "lc", &json!([])), workload("w1", "lc", &json!([]))]);
+        status.measured =
+            Measurements::<OfMachine>::default().with(Signal::MemorySlowdown, Some(measured(1.3, Quality::Estimated)));
+        status.workloads.push(workload("not-a-pod", "lc", &json!([])));
+        let report = Digest::of("n1").report(&status, 0);
+        let slowdown = report.reading(Measure::Slowdown).unwrap();
+        assert!((slowdown.value - 0.3).abs() < 1e-9 && !slowdown.exact, "{slowdown:?}");
+        assert_eq!(report.services.len(), 2);
     }
 }

@@ -70,6 +70,17 @@ pub struct Service {
     pub bound: Option<Nanos>,
 }
 
+impl Service {
+    /// Its latency as thousandths of its bound, by which those that need attention come first.
+    #[must_use]
+    pub fn strain(&self) -> u64 {
+        match (self.measured.or(self.predicted), self.bound) {
+            (Some(latency), Some(bound)) => latency.0.saturating_mul(1000) / bound.0.max(1),
+            _ => 0,
+        }
+    }
+}
+
 impl Report {
     /// Its reading by a measure.
     #[must_use]

@@ -18,6 +18,8 @@ pub const STALE_MS: u64 = 6 * 60_000;
 const LARGEST: f64 = 1e15;
 /// Of latencies, µs: a day.
 const LONGEST_US: f64 = 86_400e6;
+/// Of what is said of a bad report, characters.
+const LONGEST_REMARK: usize = 200;
 /// Of windows, ms.
 const LONGEST_WINDOW_MS: u64 = 3_600_000;
 
@@ -69,7 +71,11 @@ impl Report {
     /// # Errors
     /// What is wrong with it, by name.
     pub fn parse(text: &str, node: &str, now_ms: u64) -> Result<Report, ClusterError> {
-        let bad = |why: String| ClusterError::Report { node: node.to_owned(), why };
+        // What a node wrote goes to terminals and logs.
+        let bad = |why: String| ClusterError::Report {
+            node: node.to_owned(),
+            why: why.escape_debug().take(LONGEST_REMARK).collect(),
+        };
         if text.len() > LONGEST {
             return Err(bad(format!("it has {} bytes, {LONGEST} at most", text.len())));
         }
@@ -114,7 +120,7 @@ impl Text {
             return Err(format!("version {}, {VERSION} is known; run the same version of Quell everywhere", self.v));
         }
         if self.node != node {
-            return Err(format!("it is of another node, '{}'", self.node));
+            return Err(format!("it is of another node, {}", self.node));
         }
         if self.at > now_ms.saturating_add(AHEAD_MS) {
             return Err(format!("it is from {} s in the future; look at the clocks", (self.at - now_ms) / 1000));
@@ -260,7 +266,7 @@ mod tests {
             let said = refused(from, to, "n1", NOW);
             assert!(said.contains(word) && said.contains("n1"), "{from} → {to}: {said}");
         }
-        assert!(refused("", "", "n2", NOW).contains("another node, 'n1'"));
+        assert!(refused("", "", "n2", NOW).contains("another node, n1"));
         assert!(refused("", "", "n1", NOW - AHEAD_MS - 1).contains("future"));
         assert!(refused("", "", "n1", NOW + STALE_MS + 1).contains("s old"));
         assert!(Report::parse(&" ".repeat(2000), "n1", NOW).unwrap_err().to_string().contains("2000 bytes"));

@@ -74,6 +74,11 @@ impl Calls {
         self.handle.spawn(work)
     }
 
+    /// Waits for what another thread would do.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.handle.block_on(work)
+    }
+
     /// Waits for an answer.
     pub(super) fn wait<T>(
         &self,

@@ -5,23 +5,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use quell_model::cluster::{
-    Budget, BudgetBook, ClusterCapabilities, ClusterDomain, ClusterEvent, ClusterOutcome, ClusterPart, ClusterPlan,
+    BudgetBook, ClusterCapabilities, ClusterDomain, ClusterEvent, ClusterOutcome, ClusterPart, ClusterPlan,
     ClusterRefusal, ClusterVerdict, ClusterView, HostId, MarkCommand, Movable, MoveCommand,
 };
 use quell_model::{Host, Nanos, Wake, WorkloadId};
 
+use super::bounds::{Bounds, Relieved};
 use super::calls::{Calls, Evicted};
 use super::lease::Leads;
-use super::seats::{Moving, Seats};
+use super::seats::{Moving, Seat, Seats};
 use super::seen::PodSeen;
 use super::show::{self, show};
 use super::world::World;
 use crate::ClusterError;
-use crate::live::Driver;
+use crate::live::{Counts, Driver};
 use crate::policy::Judged;
 
-/// Bounds on evictions: an eviction restarts, so that they are narrower than those of live moves (ours).
-const BUDGET: Budget = Budget { at_once: 4, per_host: 1, per_hour: 2, cool_down: Nanos::from_secs(600) };
 /// Shortest time between two turns, and longest.
 const TURNS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// After a refusal that says "not now", the first pause and the longest.
@@ -54,9 +53,12 @@ pub struct Kubernetes {
     world: World,
     leads: Leads,
     mode: Mode,
+    bounds: Bounds,
     begun: (Instant, Nanos),
     seats: Seats,
     book: BudgetBook,
+    relieved: Relieved,
+    counts: Counts,
     held: BTreeMap<String, Held>,
     remarks: BTreeMap<String, String>,
 }
@@ -64,15 +66,18 @@ pub struct Kubernetes {
 impl Kubernetes {
     /// What the world shows, under this controller for as long as it leads.
     #[must_use]
-    pub fn new(calls: Calls, world: World, leads: Leads, mode: Mode) -> Kubernetes {
+    pub fn new(calls: Calls, world: World, leads: Leads, mode: Mode, bounds: Bounds) -> Kubernetes {
         Kubernetes {
             calls,
             world,
             leads,
             mode,
+            bounds,
             begun: (Instant::now(), Nanos(wall_ms() * 1_000_000)),
             seats: Seats::default(),
             book: BudgetBook::default(),
+            relieved: Relieved::default(),
+            counts: Counts::default(),
             held: BTreeMap::new(),
             remarks: BTreeMap::new(),
         }
@@ -104,33 +109,48 @@ impl Kubernetes {
         if pod.movable == Movable::Never || source == command.to {
             return refused(ClusterRefusal::NotNow);
         }
-        let key = pod.owner.as_ref().map_or_else(|| uid.clone(), |owner| owner.uid.clone());
+        let key = key(&uid, &pod);
         if self.held.get(&key).is_some_and(|held| held.until > now) {
             return refused(ClusterRefusal::NotNow);
         }
-        if let Err(spent) = self.book.may(&BUDGET, now, command.workload, source, command.to) {
+        if let Err(spent) = self.book.may(&self.bounds.budget, now, command.workload, source, command.to) {
             return refused(ClusterRefusal::Budget(spent));
+        }
+        let service = command.relieves.and_then(|id| self.pod(id)).map(|(_, pod)| pod);
+        let namespace = service.as_ref().map_or_else(String::new, |service| service.namespace.clone());
+        if self.relieved.number(now, &namespace) >= self.bounds.per_namespace as usize {
+            let text = format!("as many evictions for the services of {namespace} within an hour as may be");
+            self.remark(&pod.path(), &text);
+            return refused(ClusterRefusal::System(text));
         }
         if self.mode != Mode::Act {
             self.held.insert(key, Held { until: now + AGAIN, pause: AGAIN });
-            self.recommend(&uid, &pod, &from, command.to);
+            self.recommend(&uid, &pod, &from, command.to, service.as_ref());
             return refused(ClusterRefusal::System("recommended, and not done: --mode act does it".into()));
         }
         match self.evict(&uid, &pod, now) {
             Ok(Evicted::Begun) => {
+                self.counts.evicted += 1;
+                self.relieved.add(now, &namespace);
                 self.book.began(now, command.workload, source, command.to);
                 let moving = Moving { from, to: command.to, begun: now, deadline: command.deadline, old: uid };
                 self.seats.begin(command.workload, moving);
                 ClusterVerdict::Pending(command.deadline)
             }
-            Ok(Evicted::Gone) => ClusterVerdict::Vanished,
+            Ok(Evicted::Gone) => {
+                // Where it is its owner that is not there, its pod would be the first choice again and again.
+                self.held.insert(key, Held { until: now + LATER.0, pause: LATER.0 });
+                ClusterVerdict::Vanished
+            }
             Ok(Evicted::Later(why)) => {
+                self.counts.refused += 1;
                 let pause = self.held.get(&key).map_or(LATER.0, |held| Nanos(held.pause.0 * 2).min(LATER.1));
                 self.held.insert(key, Held { until: now + pause, pause });
                 self.remark(&pod.path(), &format!("not evicted: {why}; again in {pause}"));
                 refused(ClusterRefusal::System(why))
             }
             Err(error) => {
+                self.counts.failed += 1;
                 self.held.insert(key, Held { until: now + LATER.0, pause: LATER.0 });
                 self.remark(&pod.path(), &error.to_string());
                 refused(ClusterRefusal::System(error.to_string()))
@@ -151,7 +171,7 @@ impl Kubernetes {
         if !self.leads.stands() {
             return Ok(Evicted::Later("another controller leads".into()));
         }
-        let begun = cooling.begun(wall, BUDGET.cool_down);
+        let begun = cooling.begun(wall, self.bounds.budget.cool_down);
         let version = self.calls.cool(&pod.namespace, owner, begun, &version)?;
         tracing::info!("evicting pod {} at {now}", pod.path());
         let evicted = self.calls.evict(pod, uid)?;
@@ -162,11 +182,14 @@ impl Kubernetes {
         Ok(evicted)
     }
 
-    fn recommend(&mut self, uid: &str, pod: &PodSeen, from: &str, to: HostId) {
+    fn recommend(&mut self, uid: &str, pod: &PodSeen, from: &str, to: HostId, service: Option<&PodSeen>) {
         let to = show::name(&self.seats, to);
-        let text = format!(
-            "would be evicted from {from}, where it contends with a latency-critical workload; {to} is quieter"
-        );
+        let service = service.map_or_else(|| "a latency-critical workload".into(), PodSeen::path);
+        let text = match service == pod.path() {
+            true => format!("would be evicted from {from}, where its latency exceeds its SLO; {to} is quieter"),
+            false => format!("would be evicted from {from}, where it contends with {service}; {to} is quieter"),
+        };
+        self.counts.recommended += 1;
         self.remark(&pod.path(), &text);
         if self.mode == Mode::Recommend
             && let Err(error) = self.calls.event(pod, uid, "QuellRecommendsEviction", &text)
@@ -181,8 +204,12 @@ impl Kubernetes {
             return ClusterVerdict::Refused(ClusterRefusal::System("not done: --mode act does it".into()));
         }
         match self.calls.mark(node, command.class) {
-            Ok(()) => ClusterVerdict::Applied(self.now()),
+            Ok(()) => {
+                self.counts.marked += 1;
+                ClusterVerdict::Applied(self.now())
+            }
             Err(error) => {
+                self.counts.failed += 1;
                 tracing::warn!("{error}");
                 ClusterVerdict::Refused(ClusterRefusal::System(error.to_string()))
             }
@@ -195,6 +222,20 @@ impl Kubernetes {
         // The last few are enough: the log has all.
         while self.remarks.len() > 64 {
             self.remarks.pop_first();
+        }
+    }
+}
+
+/// What is held of a pod: all pods of its owner, or itself.
+fn key(uid: &str, pod: &PodSeen) -> String {
+    pod.owner.as_ref().map_or_else(|| uid.to_owned(), |owner| owner.uid.clone())
+}
+
+/// Those seats do not move.
+fn hold(seats: &Seats, view: &mut ClusterView, is_held: impl Fn(&Seat) -> bool) {
+    for (at, seat) in seats.seats.iter().enumerate() {
+        if seat.as_ref().is_some_and(&is_held) {
+            view.workloads.movable[at] = Movable::Never;
         }
     }
 }
@@ -217,8 +258,18 @@ impl Host<ClusterDomain> for Kubernetes {
         let first = events.len();
         let bad = world.look(|objects| {
             seats.update(objects, now, events);
-            show(objects, seats, now, wall_ms(), view)
+            let bad = show(objects, seats, now, wall_ms(), view);
+            if self.mode == Mode::Act {
+                // Others have their turn while these may not be evicted.
+                let held = |seat: &Seat| {
+                    let key = seat.owner.as_ref().or(seat.pod.as_ref());
+                    key.and_then(|key| self.held.get(key)).is_some_and(|held| held.until > now)
+                };
+                hold(seats, view, held);
+            }
+            bad
         });
+        self.counts.bad_reports = bad.len() as u32;
         for event in &events[first..] {
             match event {
                 ClusterEvent::MoveEnded(id, _) => self.book.ended(now, *id),
@@ -268,6 +319,14 @@ impl Driver for Kubernetes {
         self.seats.seat(id).map_or("", |seat| &seat.path)
     }
 
+    fn host_name(&self, id: HostId) -> Option<&str> {
+        self.seats.hosts.get(id.index())?.as_deref()
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts.clone()
+    }
+
     fn is_over(&self) -> bool {
         !self.leads.stands()
     }
@@ -282,7 +341,7 @@ impl Driver for Kubernetes {
         let now = wall_ms() / 1000;
         let written = self.calls.cooling(&pod.namespace, owner).and_then(|found| match found {
             Some((cooling, version)) => {
-                let cooling = cooling.judged(now, BUDGET.cool_down, judged.helped);
+                let cooling = cooling.judged(now, self.bounds.budget.cool_down, judged.helped);
                 self.calls.cool(&pod.namespace, owner, cooling, &version).map(|_| ())
             }
             None => Ok(()),

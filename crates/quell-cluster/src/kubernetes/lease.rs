@@ -13,12 +13,12 @@ use kube::{Api, Client};
 use super::LEASE;
 
 /// A lease that is not renewed for this time is free.
-pub const LENGTH: Duration = Duration::from_secs(15);
+pub const LENGTH: Duration = Duration::from_secs(12);
 /// The leader acts for this time after the beginning of its last renewal: less than the length, so that no two lead.
-const TRUSTED: Duration = Duration::from_secs(10);
+const TRUSTED: Duration = Duration::from_secs(8);
 /// The leader renews, and others look, after this time.
-const RENEW: Duration = Duration::from_secs(4);
-const LOOK: Duration = Duration::from_secs(2);
+const RENEW: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Does this controller lead? Copies are the same.
 #[derive(Clone, Debug, Default)]
@@ -143,9 +143,9 @@ mod tests {
         let (mut unchanged, start) = (Unchanged::default(), Instant::now());
         let at = |secs| start + Duration::from_secs(secs);
         assert_eq!(unchanged.since(at(0), "a"), Duration::ZERO);
-        assert_eq!(unchanged.since(at(14), "a"), Duration::from_secs(14));
-        assert_eq!(unchanged.since(at(15), "b"), Duration::ZERO);
-        assert_eq!(unchanged.since(at(30), "b"), LENGTH);
+        assert_eq!(unchanged.since(at(11), "a"), Duration::from_secs(11));
+        assert_eq!(unchanged.since(at(12), "b"), Duration::ZERO);
+        assert_eq!(unchanged.since(at(24), "b"), LENGTH);
     }
 
     #[test]

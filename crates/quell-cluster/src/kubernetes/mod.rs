@@ -2,8 +2,9 @@
 //!
 //! `world` is what the API server says, reduced (`seen`); `seats` gives pods that replace each other one number; `show` makes a
 //! view of it; `driver` carries plans out through `calls`, as long as `lease` says that this controller leads. `publish` is the
-//! other side: a node's reports. `show`, `seats`, `seen` and `cooling` are pure.
+//! other side: a node's reports. `show`, `seats`, `seen`, `bounds` and `cooling` are pure.
 
+mod bounds;
 pub mod calls;
 mod clean;
 mod cooling;
@@ -16,6 +17,7 @@ mod show;
 mod watch;
 mod world;
 
+pub use bounds::Bounds;
 pub use calls::Calls;
 pub use clean::clean;
 pub use driver::{Kubernetes, Mode};

@@ -7,7 +7,7 @@ use quell_model::{Class, CpuCount};
 use std::collections::BTreeMap;
 
 use super::{CLASS, LABEL, MOVE, TAINT};
-use crate::contention::ANNOTATION;
+use crate::contention::{ANNOTATION, LONGEST};
 
 /// A node.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +184,14 @@ impl NodeSeen {
                 () if label == Some("busy") => Contended::Busy,
                 () => Contended::Quiet,
             },
-            report: meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION)).cloned(),
+            // Of one that is too long no more is kept than is needed to see it.
+            report: meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION)).map(|text| {
+                let mut end = text.len().min(LONGEST + 1);
+                while !text.is_char_boundary(end) {
+                    end += 1;
+                }
+                text[..end].to_owned()
+            }),
         }
     }
 }

@@ -137,3 +137,80 @@ fn show_workload(
 pub fn name(seats: &Seats, host: HostId) -> &str {
     seats.hosts.get(host.index()).and_then(Option::as_deref).unwrap_or("a node that is gone")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::seen::NodeSeen;
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn node(name: &str, spec: &serde_json::Value, report_of: &str, at: u64) -> NodeSeen {
+        let report = format!(
+            r#"{{"v":1,"node":"{report_of}","at":{at},"window":1000,"by":{{"sharing":[0.4,true]}},"heavy":[],"lc":[]}}"#
+        );
+        let node = json!({
+            "metadata": {"name": name, "annotations": {"quell.dev/contention": report}}, "spec": spec,
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"cpu": "8", "memory": "16Gi"}},
+        });
+        NodeSeen::of(&serde_json::from_value(node).unwrap())
+    }
+
+    /// What is shown of nodes at this time of the wall, an hour after the controller began.
+    fn shown(nodes: &[(&str, NodeSeen)], wall_ms: u64) -> (ClusterView, BTreeMap<String, String>) {
+        let mut objects = Objects::default();
+        objects.nodes.extend(nodes.iter().map(|(name, node)| ((*name).to_owned(), node.clone())));
+        let (mut seats, mut view) = (Seats::default(), ClusterView::default());
+        seats.update(&objects, Nanos::from_secs(3600), &mut Vec::new());
+        let bad = show(&objects, &seats, Nanos::from_secs(3600), wall_ms, &mut view);
+        (view, bad)
+    }
+
+    fn contention(view: &ClusterView, host: u32) -> Option<f64> {
+        view.contention(HostId(host), Measure::Sharing)
+    }
+
+    #[test]
+    fn a_report_counts_at_its_time_for_its_node_and_not_after_the_clock_stepped_far() {
+        let one = [("n1", node("n1", &json!({}), "n1", NOW))];
+        let (view, bad) = shown(&one, NOW + 2000);
+        assert_eq!((contention(&view, 0), bad.len()), (Some(0.4), 0));
+        assert_eq!(view.hosts.reported[0], Nanos::from_secs(3598));
+        // The wall's clock steps back: the report is from the future. Forward: it is old.
+        for (wall, word) in [(NOW - 60_000, "future"), (NOW + 3_600_000, "s old")] {
+            let (view, bad) = shown(&one, wall);
+            assert!(contention(&view, 0).is_none() && bad["n1"].contains(word), "{bad:?}");
+        }
+        let (view, bad) = shown(&[("n1", node("n1", &json!({}), "n2", NOW))], NOW);
+        assert!(contention(&view, 0).is_none() && bad["n1"].contains("another node"), "{bad:?}");
+    }
+
+    #[test]
+    fn a_cordoned_node_takes_none_and_one_that_is_gone_says_none() {
+        let cordoned = node("n1", &json!({"unschedulable": true}), "n1", NOW);
+        let (view, _) = shown(&[("n1", cordoned)], NOW);
+        assert_eq!((view.hosts.state[0], contention(&view, 0)), (HostState::Draining, Some(0.4)));
+
+        let mut objects = Objects::default();
+        objects.nodes.insert("n1".into(), node("n1", &json!({}), "n1", NOW));
+        let (mut seats, mut view) = (Seats::default(), ClusterView::default());
+        for _ in 0..2 {
+            seats.update(&objects, Nanos(1), &mut Vec::new());
+            show(&objects, &seats, Nanos(1), NOW, &mut view);
+            objects.nodes.clear();
+        }
+        assert_eq!((view.hosts.state[0], contention(&view, 0)), (HostState::Gone, None));
+    }
+
+    #[test]
+    fn what_a_node_writes_reaches_no_terminal_as_it_is() {
+        let (_, bad) = shown(&[("n1", node("n1", &json!({}), "\\u001b[2J", NOW))], NOW);
+        assert!(bad["n1"].contains("another node") && !bad["n1"].contains('\u{1b}'), "{bad:?}");
+        let mut flood = node("n1", &json!({}), "n1", NOW);
+        flood.report = Some("{\"".to_owned() + &"x".repeat(900) + "\":1}");
+        let (_, bad) = shown(&[("n1", flood)], NOW);
+        assert!(bad["n1"].len() < 300, "{bad:?}");
+    }
+}

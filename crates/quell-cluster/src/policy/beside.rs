@@ -6,7 +6,8 @@ use quell_model::{Policy, Wake};
 use serde::{Deserialize, Serialize};
 
 use super::baseline::{Baseline, Rule};
-use super::sdc::{SdcConfig, SdcGlobal};
+use super::config::SdcConfig;
+use super::sdc::SdcGlobal;
 use super::verify::Judged;
 
 /// The two.

@@ -146,7 +146,12 @@ impl Policy<ClusterDomain> for Drs {
                 self.loads[to.index()] += used / (f64::from(view.hosts.cores[to.index()].0) / 1e3);
                 self.round.leaves(view, from, workload);
                 self.round.arrives(view, to, workload);
-                plan.moves.push(MoveCommand { workload, to, deadline: view.now + self.config.deadline });
+                plan.moves.push(MoveCommand {
+                    workload,
+                    to,
+                    deadline: view.now + self.config.deadline,
+                    relieves: None,
+                });
             }
         }
         Wake::At(self.next)

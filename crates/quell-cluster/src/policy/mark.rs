@@ -12,6 +12,8 @@ const CONTENDED: (f64, f64) = (1.5, 1.2);
 const BUSY: (f64, f64) = (1.25, 1.05);
 /// Rounds in a row that ask for a higher class, and for a lower one.
 const ROUNDS: (u32, u32) = (2, 4);
+/// A host counts in its peers' mean with this multiple of their median at most: one whose report is forged cannot hide the others.
+const COUNTS: f64 = 8.0;
 /// At most this part of the peers is marked as contended: where all are alike, a mark says nothing.
 const MOST: f64 = 0.5;
 
@@ -41,9 +43,11 @@ struct Asked {
 }
 
 /// What each host's numbers asked for lately. The marks themselves are the view's: they outlive a controller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Marker {
     asked: Vec<Asked>,
+    #[serde(skip)]
+    sorted: Vec<f64>,
 }
 
 impl Marker {
@@ -55,11 +59,12 @@ impl Marker {
         if marks.capacity() < view.hosts.len() {
             marks.reserve_exact(view.hosts.len() - marks.len());
         }
+        let most = Measure::ALL.map(|measure| self.most(view, measure));
         let mut peers = [Peers::default(); Measure::ALL.len()];
         for host in view.hosts.ids() {
             let Some((measure, contention)) = reported(view, host) else { continue };
             let of = &mut peers[measure.index()];
-            of.sum += contention;
+            of.sum += contention.min(most[measure.index()]);
             of.hosts += 1;
             of.contended += u32::from(view.hosts.mark[host.index()] == Contended::Contended);
         }
@@ -93,6 +98,19 @@ impl Marker {
                 }
             }
         }
+    }
+
+    /// What a host counts with at most: by the median of those that have this measure; where most have none of it, all of it.
+    fn most(&mut self, view: &ClusterView, measure: Measure) -> f64 {
+        self.sorted.clear();
+        if self.sorted.capacity() < view.hosts.len() {
+            self.sorted.reserve_exact(view.hosts.len());
+        }
+        let of = |host| reported(view, host).filter(|(its, _)| *its == measure).map(|(_, contention)| contention);
+        self.sorted.extend(view.hosts.ids().filter_map(of));
+        self.sorted.sort_unstable_by(f64::total_cmp);
+        let median = self.sorted.get(self.sorted.len() / 2).copied().unwrap_or(0.0);
+        if median > 0.0 { median * COUNTS } else { f64::INFINITY }
     }
 }
 
@@ -167,6 +185,13 @@ mod tests {
         set(&mut view, 2, Measure::Counters, 50.0);
         assert_eq!(rounds(&mut marker, &mut view, 3)[2], High);
         assert_eq!(rounds(&mut marker, &mut view, 1)[2], Quiet);
+    }
+
+    #[test]
+    fn a_forged_report_hides_no_other_host() {
+        let mut marker = Marker::default();
+        let mut view = cluster(Measure::Sharing, &[0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 1e15]);
+        assert_eq!(rounds(&mut marker, &mut view, 2)[5..], [High, High]);
     }
 
     #[test]

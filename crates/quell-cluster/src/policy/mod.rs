@@ -2,6 +2,7 @@
 
 mod baseline;
 mod beside;
+mod config;
 mod drs;
 mod kit;
 mod mark;
@@ -14,10 +15,11 @@ use serde::{Deserialize, Serialize};
 
 pub use baseline::{Baseline, Rule};
 pub use beside::Beside;
+pub use config::{SdcConfig, Trigger};
 pub use drs::{Drs, DrsConfig};
 pub use mark::Marker;
-pub use sdc::{SdcConfig, SdcGlobal, Trigger};
-pub use verify::{Judged, Verify};
+pub use sdc::SdcGlobal;
+pub use verify::{Judged, Verdict, Verify};
 
 use crate::ClusterError;
 
@@ -37,11 +39,11 @@ pub enum AnyClusterPolicy {
 
 /// Every name, with what it stands for.
 pub const ALL: &[ClusterDescription] = &[
-    sdc::DESCRIPTION,
-    sdc::PUBLISHED,
-    sdc::ALONE,
-    sdc::BESIDE,
-    sdc::TAINTS,
+    config::DESCRIPTION,
+    config::PUBLISHED,
+    config::ALONE,
+    config::BESIDE,
+    config::TAINTS,
     baseline::NONE,
     baseline::RANDOM,
     baseline::NOVA_FILTER,

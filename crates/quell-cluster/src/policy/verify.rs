@@ -8,6 +8,8 @@ use super::kit;
 
 /// Windows after the end of a move at which it is judged.
 const WINDOWS: u64 = 2;
+/// A latency that is this multiple of the one before is worse.
+const WORSE: f64 = 1.1;
 
 /// A move that was judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,43 @@ pub struct Judged {
     pub after: Nanos,
     /// Is it lower by more than the margin?
     pub helped: bool,
+}
+
+/// What a move did to the service for which it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Its latency is lower.
+    Helped,
+    /// It is the same, within the margin.
+    NoEffect,
+    /// It is higher.
+    Worse,
+}
+
+impl Judged {
+    /// The judgement in one word.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let higher = self.after.0 as f64 > self.before.0 as f64 * WORSE;
+        match (self.helped, higher) {
+            (true, _) => Verdict::Helped,
+            (false, false) => Verdict::NoEffect,
+            (false, true) => Verdict::Worse,
+        }
+    }
+}
+
+impl Verdict {
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Helped => "helped",
+            Verdict::NoEffect => "no effect",
+            Verdict::Worse => "worse",
+        }
+    }
 }
 
 /// A move under way or not yet judged.

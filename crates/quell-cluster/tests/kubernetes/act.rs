@@ -2,12 +2,14 @@
 
 use serde_json::json;
 
-use crate::plane::{Plane, until};
+use quell_control_plane::until;
+
+use crate::shop::Shop;
 
 const EVENTS: &str = "/api/v1/namespaces/shop/events";
 
 /// Two nodes: on the first a service beyond its bound beside a best-effort pod that contends, and a bare one that contends more.
-fn contended(plane: &Plane) -> String {
+fn contended(plane: &Shop) -> String {
     plane.node("n1");
     plane.node("n2");
     let service = plane.owner("web");
@@ -19,7 +21,7 @@ fn contended(plane: &Plane) -> String {
     batch
 }
 
-fn report(plane: &Plane) {
+fn report(plane: &Shop) {
     let heavy = json!([["shop/bare", null, 0.5], ["shop/batch-1", null, 0.4]]);
     plane.sharing("n1", 0.4, &heavy, &json!([["shop/web-1", 900.0, null, 500.0]]));
     plane.sharing("n2", 0.02, &json!([]), &json!([]));
@@ -28,7 +30,7 @@ fn report(plane: &Plane) {
 #[test]
 #[ignore = "etcd and an API server, which compile for half an hour: make test-kubernetes"]
 fn what_is_recommended_is_not_done() {
-    let Some(plane) = Plane::start() else { return };
+    let Some(plane) = Shop::start(&[]) else { return };
     contended(&plane);
     let _controller = plane.controller("admin", "one", "recommend");
     until(60, "an event", || plane.get(EVENTS)["items"].as_array().is_some_and(|all| !all.is_empty()));
@@ -47,7 +49,7 @@ fn what_is_recommended_is_not_done() {
 #[test]
 #[ignore = "etcd and an API server, which compile for half an hour: make test-kubernetes"]
 fn a_move_respects_the_disruption_budget_and_arrives_with_the_replacement() {
-    let Some(plane) = Plane::start() else { return };
+    let Some(plane) = Shop::start(&[]) else { return };
     let batch = contended(&plane);
     let budgets = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
     let budget = json!({
@@ -65,8 +67,8 @@ fn a_move_respects_the_disruption_budget_and_arrives_with_the_replacement() {
     let _controller = plane.controller("admin", "one", "act");
     until(60, "the budget's refusal", || plane.status("one").contains("disruption budget"));
     std::thread::sleep(std::time::Duration::from_secs(10));
-    let tries = plane.log().matches("evicting pod shop/batch-1").count();
-    assert_eq!(tries, 1, "not again at once: {}", plane.log());
+    let tries = plane.said().matches("evicting pod shop/batch-1").count();
+    assert_eq!(tries, 1, "not again at once: {}", plane.said());
     assert!(plane.runs("batch-1"));
 
     // Allowed now: the pause of the refusal ends, and it goes.

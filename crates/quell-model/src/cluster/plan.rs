@@ -23,6 +23,9 @@ pub struct MoveCommand {
     pub to: HostId,
     /// The move is ended, and undone, at this time.
     pub deadline: Nanos,
+    /// The service for which it is made.
+    #[serde(default)]
+    pub relieves: Option<WorkloadId>,
 }
 
 /// Marks a host by its class of contention. What else places workloads there prefers hosts of lower classes.

@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments, scenario: &Scenario) -> Result<ExitCode> {
     out!("{} ({how}), under {name}, {speed} times as fast as the clock", scenario.about);
     let path = folder.path().display();
     out!("ask it with `quell-cluster status --dir {path}` and `quell-cluster why WORKLOAD --dir {path}`");
-    control(&mut driver, policy, &stop, |driver, stack| board.show(driver, stack))?;
+    control(&mut driver, policy, &stop, |driver, stack, took| board.show(driver, stack, took))?;
     drop(api);
     if driver.is_over() {
         fs::remove_file(&journal).with_context(|| format!("removing {}", journal.display()))?;

@@ -5,6 +5,8 @@ macro_rules! out {
     ($($text:tt)*) => { writeln!(io::stdout(), $($text)*)? };
 }
 
+#[cfg(feature = "kubernetes")]
+mod fake_nodes;
 mod live;
 
 use std::fs;
@@ -16,7 +18,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use quell_cluster::policy;
-use quell_cluster::report::{WorkloadReport, of_workload};
+use quell_cluster::report::{Names, WorkloadReport, of_workload};
 use quell_cluster_sim::scenario::{Grain, SHIPPED, Scenario};
 use quell_cluster_sim::sim::{Cluster, Summary};
 use quell_cluster_sim::{grains, report};
@@ -69,6 +71,8 @@ enum Command {
         json: bool,
     },
     Live(live::Arguments),
+    #[cfg(feature = "kubernetes")]
+    FakeNodes(fake_nodes::Arguments),
     /// Report where a workload is at a scenario's end and which moves were made for it
     Why {
         /// A shipped scenario's name, or a file
@@ -123,6 +127,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Run { .. } => list(),
         Command::Check { scenario, json } => check(&read(scenario)?, *json),
         Command::Live(arguments) => live::run(arguments, &read(&arguments.scenario)?),
+        #[cfg(feature = "kubernetes")]
+        Command::FakeNodes(arguments) => fake_nodes::run(arguments, &read(&arguments.scenario)?),
         Command::Why { scenario, workload, policy, json } => {
             let report = why(&read(scenario)?, WorkloadId(*workload), policy)?;
             let text = if *json { serde_json::to_string_pretty(&report)? } else { report.text(&Screen::of_output()) };
@@ -196,7 +202,9 @@ fn why(scenario: &Scenario, id: WorkloadId, policy: &str) -> Result<WorkloadRepo
     if !workloads.present.get(id.index()).copied().unwrap_or(false) {
         bail!("there is no workload {} at the end: give 0 to {}", id.0, workloads.len().saturating_sub(1));
     }
-    Ok(of_workload(&outcome.view, &outcome.judged, id, &kind))
+    let mut names = vec![String::new(); id.index()];
+    names.push(kind);
+    Ok(of_workload(&outcome.view, &outcome.judged, id, &Names { workloads: &names, hosts: &[] }))
 }
 
 fn grains(scenario: &Scenario, policy: &str, json: bool) -> Result<ExitCode> {
