@@ -1,4 +1,4 @@
-//! A control plane of Kubernetes on free ports of the loopback, for tests: etcd and an API server, and with [`Plane::begin`] a scheduler,
+//! A control plane of Kubernetes on free ports of the loopback, for tests: etcd and an API server, and with [`Part`]s a scheduler,
 //! the controllers of replica sets and disruption budgets, and kwok, which plays the kubelets. All of it ends with the value.
 
 mod ask;
