@@ -136,6 +136,17 @@ impl Program {
         self.answer()
     }
 
+    /// Attaches as a member of the workload, which it is once a scan has found it: until then it is in none.
+    fn joins(&mut self, agent: &mut Agent) -> String {
+        let begin = Instant::now();
+        loop {
+            let answer = self.attaches(agent);
+            if answer.starts_with("0 ") || begin.elapsed() > PATIENCE {
+                return answer;
+            }
+        }
+    }
+
     /// While the agent turns. On a busy machine the answer may come later than a program waits.
     fn attaches(&mut self, agent: &mut Agent) -> String {
         loop {
@@ -187,7 +198,7 @@ fn the_queueing_delay_is_the_programs_and_the_program_learns_its_cpus() {
     let talk = compiled("tests/talk.c", false, directory.path());
     let mut agent = Agent::of(directory.path(), own_pid());
     let mut program = Program::start(&talk, &agent.socket());
-    assert_eq!(program.attaches(&mut agent), "0 attached to workload 'server'");
+    assert_eq!(program.joins(&mut agent), "0 attached to workload 'server'");
     assert_eq!(program.does("worker"), "1");
     agent.until("its worker is counted", |agent| agent.exporting() == ONE);
     assert_eq!(program.does("begin"), "1", "a request is no wait");
@@ -230,14 +241,14 @@ fn a_thread_is_found_by_its_number_in_its_own_namespace_and_among_its_process_al
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child"]).arg(talk);
     let mut inside = Program::run(command, &agent.socket());
-    assert_eq!(inside.attaches(&mut agent), "0 attached to workload 'server'");
+    assert_eq!(inside.joins(&mut agent), "0 attached to workload 'server'");
     inside.does("worker");
     agent.until("its thread is known", |agent| agent.exporting() == ONE);
     drop(inside);
     agent.until("its pages go with it", |agent| agent.exporting() == Exporting::default());
 
     let mut liar = Program::start(&directory.path().join("static"), &agent.socket());
-    liar.attaches(&mut agent);
+    liar.joins(&mut agent);
     liar.does("worker");
     agent.until("its thread is known", |agent| agent.exporting() == ONE);
     liar.does("lie");
@@ -250,7 +261,7 @@ fn events_that_wait_count_as_tasks_do() {
     let talk = compiled("tests/talk.c", true, directory.path());
     let mut agent = Agent::of(directory.path(), own_pid());
     let mut program = Program::start(&talk, &agent.socket());
-    program.attaches(&mut agent);
+    program.joins(&mut agent);
     program.does("worker");
     agent.until("its worker is counted", |agent| agent.exporting() == ONE);
     program.does("events");
@@ -275,9 +286,9 @@ fn a_program_runs_on_without_its_agent_and_has_the_next_one() {
     let talk = compiled("tests/talk.c", true, directory.path());
     let mut agent = Agent::of(directory.path(), own_pid());
     let mut program = Program::start(&talk, &agent.socket());
-    program.attaches(&mut agent);
+    program.joins(&mut agent);
     program.does("worker");
-    assert!(program.attaches(&mut agent).starts_with("0 "), "twice is once");
+    assert!(program.joins(&mut agent).starts_with("0 "), "twice is once");
     agent.until("its worker is counted", |agent| agent.exporting() == ONE);
     agent.cooperation = None;
     assert!(!agent.socket().exists());
@@ -305,7 +316,7 @@ fn a_stranger_learns_what_to_do_and_silent_ones_keep_no_program_out() {
     let mut agent = Agent::of(directory.path(), member.0.id().cast_signed());
     let silent: Vec<UnixStream> = (0..200).filter_map(|_| UnixStream::connect(agent.socket()).ok()).collect();
     assert!(silent.len() > 100);
-    let answer = member.attaches(&mut agent);
+    let answer = member.joins(&mut agent);
     assert!(answer.starts_with("0 "), "{answer}");
     let mut stranger = Program::start(&talk, &agent.socket());
     let answer = stranger.attaches(&mut agent);
@@ -329,7 +340,7 @@ fn programs_that_are_killed_leave_nothing() {
     let mut before = None;
     for round in 0..12 {
         let mut program = Program::start(&talk, &agent.socket());
-        program.attaches(&mut agent);
+        program.joins(&mut agent);
         program.does("worker");
         drop(program);
         agent.until("its pages go with it", |agent| agent.exporting() == Exporting::default());
